@@ -1,0 +1,5 @@
+"""Settings and wiring of Countinghouse."""
+
+from .celery import app as celery_app
+
+__all__ = ["celery_app"]

@@ -1,0 +1,61 @@
+"""The Celery application: messages only wake workers up; what is due stands in the database."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+app = Celery("countinghouse")
+app.conf.update(
+    timezone="UTC",
+    enable_utc=True,
+    task_ignore_result=True,
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    task_default_queue="upkeep",
+    worker_prefetch_multiplier=1,
+    worker_hijack_root_logger=False,
+    broker_connection_timeout=1,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    task_publish_retry=False,
+    # Every task ends well inside the visibility timeout, so a message comes back only when its worker died.
+    broker_transport_options={
+        "socket_connect_timeout": 1,
+        "socket_timeout": 2,
+        "retry_on_timeout": False,
+        "max_retries": 0,
+        "visibility_timeout": 150,
+        "unacked_restore_interval": 10,
+        "unacked_restore_throttle": 1,
+    },
+)
+
+
+@app.on_configure.connect  # type: ignore[misc]
+def _from_settings(sender: Celery, **kwargs: object) -> None:
+    from django.conf import settings
+
+    sender.conf.broker_url = settings.BROKER_URL
+
+
+def _tick(task: str, seconds: float, queue: str = "upkeep") -> dict[str, object]:
+    # An unread tick is worth nothing once the next one is due; without `expires` a stopped worker meets a flood of them.
+    return {
+        "task": f"payments.tasks.{task}",
+        "schedule": seconds,
+        "options": {"queue": queue, "expires": max(seconds, 2)},
+    }
+
+
+app.conf.beat_schedule = {
+    "submit-due": _tick("submit_due", 1, "payments"),
+    "query-due": _tick("query_due", 1),
+    "apply-notifications": _tick("apply_notifications", 1),
+    "dispatch-events": _tick("dispatch_events", 1),
+    "cancel-unsent": _tick("cancel_unsent", 5),
+    "raise-overdue": _tick("raise_overdue", 5),
+    "check-open-things": _tick("check_open_things", 3600),
+}
+app.autodiscover_tasks()

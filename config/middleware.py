@@ -1,0 +1,55 @@
+"""What every request passes: security headers and addresses the database can hold."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+from payments.api.bodies import Problem
+from payments.api.problems import answer
+
+Next = Callable[[HttpRequest], HttpResponse]
+
+# The console runs no inline script and no inline style.
+_CSP = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'; "
+    "base-uri 'self'; form-action 'self'; object-src 'none'"
+)
+# Swagger UI starts itself by an inline script and styles itself inline: the documentation page alone may do so.
+_DOCS_CSP = _CSP.replace("script-src 'self'", "script-src 'self' 'unsafe-inline'").replace(
+    "style-src 'self'", "style-src 'self' 'unsafe-inline'"
+)
+
+
+class SecurityHeaders:
+    """A content security policy on every answer."""
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        response.headers.setdefault("Content-Security-Policy", _DOCS_CSP if request.path == "/docs" else _CSP)
+        response.headers.setdefault("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+        return response
+
+
+class PlainPaths:
+    """An address or query with a NUL is refused before anything reads it (K07)."""
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        query = request.META.get("QUERY_STRING", "").lower()
+        if "\x00" in request.path or "%00" in query or "\x00" in query:
+            return answer(
+                Problem(
+                    type="urn:countinghouse:invalid_address",
+                    title="Bad Request",
+                    status=400,
+                    detail="The address holds a NUL character.",
+                    code="invalid_address",
+                    field="address",
+                )
+            )
+        return self.get_response(request)

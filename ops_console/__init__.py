@@ -1,0 +1,1 @@
+"""Pages for operators; owns no rule about money."""

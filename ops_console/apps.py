@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class OpsConsoleConfig(AppConfig):
+    name = "ops_console"

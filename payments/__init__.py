@@ -1,0 +1,1 @@
+"""Orders, payments, channels, money and events: the ground floor."""

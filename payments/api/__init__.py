@@ -1,0 +1,1 @@
+"""The HTTP API: translate, make one call, translate back."""

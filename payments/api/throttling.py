@@ -1,0 +1,69 @@
+"""A client's rate, counted in the cache for all web processes together; without the cache each process counts alone."""
+
+import logging
+import time
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage, RedisStorage, Storage
+from limits.strategies import FixedWindowRateLimiter
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+logger = logging.getLogger(__name__)
+
+CACHE_REST_S = 5.0
+
+
+class _Counters:
+    """The shared counters, and the process's own for while the cache is away."""
+
+    def __init__(self) -> None:
+        self._shared = FixedWindowRateLimiter(_shared_storage())
+        self._own = FixedWindowRateLimiter(MemoryStorage())
+        self._away_until = 0.0
+
+    def hit(self, item: RateLimitItemPerMinute, client: str) -> tuple[bool, float]:
+        """Count one call; returns whether it is allowed, and the seconds until the window ends."""
+        if time.monotonic() >= self._away_until:
+            try:
+                if self._shared.hit(item, client):
+                    return True, 0
+                return False, self._shared.get_window_stats(item, client).reset_time - time.time()
+            except Exception as error:  # noqa: BLE001  (whatever the cache's client raises; calls must go on)
+                logger.warning("cache not reached, counting alone", extra={"error": type(error).__name__})
+                self._away_until = time.monotonic() + CACHE_REST_S
+        allowed = self._own.hit(item, client)
+        return allowed, 0 if allowed else self._own.get_window_stats(item, client).reset_time - time.time()
+
+
+def _shared_storage() -> Storage:
+    location = settings.CACHE_URL
+    if location.startswith("unix:"):
+        location = location.replace("unix:", "redis+unix:", 1)
+    return RedisStorage(location, socket_connect_timeout=0.2, socket_timeout=0.2, wrap_exceptions=False)
+
+
+@cache
+def counters() -> _Counters:
+    """The counters of this process."""
+    return _Counters()
+
+
+class ClientRate(BaseThrottle):
+    """Refuses a client above its calls per minute: 429 with Retry-After."""
+
+    _wait: float | None = None
+
+    def allow_request(self, request: Request, view: Any) -> bool:
+        client = request.auth
+        if client is None:
+            return True
+        item = RateLimitItemPerMinute(client.rate_per_minute or settings.API_RATE_PER_MINUTE)
+        allowed, self._wait = counters().hit(item, f"client-{client.pk}")
+        return allowed
+
+    def wait(self) -> float | None:
+        return max(self._wait or 1, 1)

@@ -1,0 +1,105 @@
+"""Working off what is due at one channel, with a bounded number of calls at a time and new work as slots fall free.
+
+A slow channel holds only its own slots: each channel has a drain of its own (SPL-19).
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from datetime import datetime
+
+from django.db import close_old_connections, connections
+from django.utils.timezone import now
+
+from .models import Channel
+
+logger = logging.getLogger(__name__)
+
+# A drain stops claiming after this; with the longest call it ends well inside the broker's visibility timeout.
+CLAIM_FOR_S = 45.0
+LOOK_EVERY_S = 0.05
+
+Claim = Callable[..., list[str]]
+Handle = Callable[..., object]
+
+_running: dict[tuple[str, str], "Drain"] = {}
+_lock = threading.Lock()
+_stopping = threading.Event()
+
+
+def stop_all() -> None:
+    """Let every drain of this process claim nothing more; calls under way are finished. For a worker's shutdown."""
+    _stopping.set()
+
+
+class Drain:
+    """One channel's due work of one kind in this process; at most one runs at a time."""
+
+    def __init__(self, *, work: str, channel: Channel, claim: Claim, handle: Handle) -> None:
+        self._key = (work, channel.pk)
+        self._channel = channel
+        self._claim = claim
+        self._handle = handle
+        self._again = threading.Event()
+
+    def run(self) -> int:
+        """Work until nothing is due and nothing under way; returns how many were handled. A second call while one runs
+        only makes the first look again."""
+        with _lock:
+            if (running := _running.get(self._key)) is not None:
+                running._again.set()
+                return 0
+            _running[self._key] = self
+        try:
+            return self._run()
+        finally:
+            with _lock:
+                _running.pop(self._key, None)
+
+    def _run(self) -> int:
+        until = time.monotonic() + CLAIM_FOR_S
+        under_way: set[Future[None]] = set()
+        handled, slots = 0, self._channel.slots
+        with ThreadPoolExecutor(slots, thread_name_prefix=f"{self._key[0]}-{self._key[1]}") as pool:
+            while True:
+                claiming = time.monotonic() < until and not _stopping.is_set()
+                ids: list[str] = []
+                if claiming and len(under_way) < slots:
+                    self._again.clear()
+                    ids = self._claim(channel=self._channel, limit=slots - len(under_way), at=now())
+                    under_way |= {pool.submit(self._one, id_) for id_ in ids}
+                    handled += len(ids)
+                if not under_way and not ids and not (claiming and self._again.is_set()):
+                    break
+                under_way = wait(under_way, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).not_done
+            for _ in range(slots):
+                pool.submit(connections.close_all)
+        return handled
+
+    def _one(self, payment_id: str) -> None:
+        close_old_connections()
+        try:
+            self._handle(payment_id=payment_id, at=now())
+        except Exception:
+            # Its lease brings it back; the others must not wait for it.
+            logger.exception("due work failed", extra={"work": self._key[0], "payment_id": payment_id})
+            close_old_connections()
+
+
+def drain_all(*, work: str, claim: Claim, handle: Handle, due: Callable[[datetime], list[Channel]]) -> int:
+    """Drain every channel that has due work, side by side."""
+    channels = due(now())
+    if len(channels) <= 1:
+        return sum(Drain(work=work, channel=channel, claim=claim, handle=handle).run() for channel in channels)
+    with ThreadPoolExecutor(len(channels)) as pool:
+        runs = [pool.submit(_run_and_close, Drain(work=work, channel=c, claim=claim, handle=handle)) for c in channels]
+        return sum(run.result() for run in runs)
+
+
+def _run_and_close(drain: Drain) -> int:
+    try:
+        return drain.run()
+    finally:
+        connections.close_all()

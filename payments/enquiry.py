@@ -1,0 +1,186 @@
+"""Asking the channel what became of a payment: everything whose result is open is asked until it is not (QRY-1)."""
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db import connection, transaction
+from django.utils.timezone import now
+
+from .channels import ChannelReply, adapter_for
+from .confirmation import Confirmation, confirm_payment
+from .errors import AskedJustNow, NothingToAsk
+from .evidence import Evidence, Outcome, Source
+from .exchanges import note_health, record_reply, record_request
+from .models import Attention, Channel, ChannelExchange, Payment
+from .nudges import nudge_on_commit
+from .permits import take_permits
+from .signals import attention_needed
+from .units import whole_unit
+
+logger = logging.getLogger(__name__)
+
+ASK_NOW_EVERY = timedelta(seconds=3)
+State = Payment.State
+
+_DUE = """
+SELECT count(*) FROM (
+    SELECT 1 FROM payments_payment WHERE next_query_at <= %(at)s AND channel_id = %(channel)s LIMIT %(limit)s
+) AS due
+"""
+_CLAIM = """
+UPDATE payments_payment
+SET next_query_at = %(until)s, query_count = query_count + 1, asked_at = %(at)s
+WHERE id IN (
+    SELECT id FROM payments_payment
+    WHERE next_query_at <= %(at)s AND channel_id = %(channel)s
+    ORDER BY next_query_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+RETURNING id
+"""
+
+
+def claim_due(*, channel: Channel, limit: int, at: datetime) -> list[str]:
+    """Lease up to `limit` payments whose question is due, within the channel's rate. A lost lease comes due again."""
+    lease = timedelta(seconds=channel.connect_timeout_s + channel.read_timeout_s + 10)
+    values = {"at": at, "until": at + lease, "channel": channel.pk, "limit": limit}
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE, values)
+        due = cursor.fetchone()[0]
+        permitted = take_permits(channel=channel, wanted=due) if due else 0
+        if not permitted:
+            return []
+        cursor.execute(_CLAIM, values | {"limit": permitted})
+        return [row[0] for row in cursor.fetchall()]
+
+
+def ask(*, payment_id: str, at: datetime, actor: str = "system") -> Payment:
+    """Ask the channel about a payment by our own reference and let the answer move it. Never sends money.
+
+    A payment whose cancellation is under way is cancelled at the channel when the answer says it is still open (FND-8).
+    """
+    payment = Payment.objects.select_related("channel").get(pk=payment_id)
+    if payment.state in Payment.UNSENT:
+        return payment
+    adapter = adapter_for(payment.channel)
+    request = adapter.query_request(reference=payment.pk)
+    exchange = record_request(payment=payment, request=request, at=at, actor=actor)
+    reply = adapter.call(request, at=at)
+    payment = record_answer(exchange=exchange, payment=payment, reply=reply, at=now()).payment
+    if payment.state == State.CANCEL_PENDING and reply.outcome in (Outcome.PROCESSING, Outcome.NOT_FOUND):
+        payment = _cancel_at_channel(payment=payment, actor=actor)
+    return payment
+
+
+@whole_unit
+def record_answer(*, exchange: ChannelExchange, payment: Payment, reply: ChannelReply, at: datetime) -> Confirmation:
+    """Store an answer and let it move the payment, in one transaction."""
+    with transaction.atomic():
+        evidence = record_reply(request=exchange, payment=payment, reply=reply, at=at)
+        done = confirm_payment(payment_id=payment.pk, evidence=evidence)
+    note_health(channel_id=payment.channel_id, reply=reply, at=at)
+    return done
+
+
+def _cancel_at_channel(*, payment: Payment, actor: str) -> Payment:
+    """Ask the channel to cancel, under a reference of its own that stays the same however often it is asked."""
+    adapter = adapter_for(payment.channel)
+    at = now()
+    request = adapter.cancel_request(reference=payment.pk, cancel_reference=f"C-{payment.pk}")
+    exchange = record_request(payment=payment, request=request, at=at, actor=actor)
+    reply = adapter.call(request, at=at)
+    return record_cancel_answer(exchange=exchange, payment=payment, reply=reply, at=now()).payment
+
+
+@whole_unit
+@transaction.atomic
+def record_cancel_answer(
+    *, exchange: ChannelExchange, payment: Payment, reply: ChannelReply, at: datetime
+) -> Confirmation:
+    """Only a confirmed cancellation ends the payment; any other answer leaves the question open."""
+    evidence = record_reply(request=exchange, payment=payment, reply=reply, at=at)
+    confirmed = reply.outcome is Outcome.CANCELLED
+    told = Evidence(
+        source=Source.QUERY,
+        outcome=Outcome.CANCELLED if confirmed else Outcome.UNKNOWN,
+        at=at,
+        reference=evidence.reference,
+        actor=evidence.actor,
+        code=evidence.code,
+        message=evidence.message,
+        asked_at=exchange.at,
+    )
+    return confirm_payment(payment_id=payment.pk, evidence=told)
+
+
+def ask_now(*, payment_id: str, actor: str, at: datetime) -> Payment:
+    """Ask the channel on a person's or a client's word, by the same path as the sweep (QRY-5).
+
+    :raises NothingToAsk: the payment was never sent
+    :raises AskedJustNow: it was asked less than three seconds ago
+    """
+    with transaction.atomic():
+        payment = Payment.objects.select_for_update(no_key=True).get(pk=payment_id)
+        if payment.state in Payment.UNSENT or (not payment.sent and payment.submitted_at is None):
+            raise NothingToAsk
+        if payment.asked_at is not None and at - payment.asked_at < ASK_NOW_EVERY:
+            raise AskedJustNow(seconds=ASK_NOW_EVERY.seconds)
+        Payment.objects.filter(pk=payment.pk).update(asked_at=at)
+    return ask(payment_id=payment_id, at=at, actor=actor)
+
+
+@transaction.atomic
+def raise_overdue(*, at: datetime, limit: int = 200) -> int:
+    """Open an attention for each payment unknown for longer than its channel's alert age (QRY-3); asking goes on."""
+    raised = 0
+    for channel in Channel.objects.all():
+        old = Payment.objects.filter(
+            channel=channel,
+            state__in=[State.SUBMITTED, State.PENDING, State.CANCEL_PENDING],
+            submitted_at__lte=at - timedelta(seconds=channel.alert_age_s),
+            alerted_at__isnull=True,
+        )
+        for payment in old.select_for_update(no_key=True, skip_locked=True).order_by("submitted_at", "pk")[:limit]:
+            attention_needed.send(
+                sender=Payment,
+                kind=Attention.Kind.UNKNOWN_TOO_LONG,
+                subject=f"payment:{payment.pk}",
+                payment=payment,
+                priority=Attention.Priority.P2,
+                facts={"since": payment.submitted_at.isoformat(), "questions": str(payment.query_count)},  # type: ignore[union-attr]
+                cause_key=f"unknown:{payment.pk}",
+                at=at,
+            )
+            Payment.objects.filter(pk=payment.pk).update(alerted_at=at)
+            raised += 1
+    return raised
+
+
+@transaction.atomic
+def check_open_things(*, at: datetime) -> int:
+    """The third promise, checked hourly: no open payment is without a due time or an open attention."""
+    plain = Payment.objects.unresolved().filter(attentions__settled_at__isnull=True, attentions__isnull=False)
+    stranded = Payment.objects.unresolved().filter(
+        next_query_at__isnull=True, submit_due_at__isnull=True, send_before__isnull=True
+    )
+    found = 0
+    for payment in stranded.exclude(pk__in=plain.values("pk")).order_by("pk")[:500]:
+        attention_needed.send(
+            sender=Payment,
+            kind=Attention.Kind.STRANDED,
+            subject=f"payment:{payment.pk}",
+            payment=payment,
+            priority=Attention.Priority.P1,
+            facts={"state": payment.state},
+            cause_key=f"stranded:{payment.pk}",
+            at=at,
+        )
+        found += 1
+    return found
+
+
+def ask_soon(*, payment: Payment, at: datetime) -> None:
+    """Plan a question for at once, unless one is planned already."""
+    deadline = at + timedelta(seconds=payment.channel.alert_age_s)
+    planned = Payment.objects.filter(pk=payment.pk, next_query_at__isnull=True)
+    if planned.update(next_query_at=at, query_deadline=deadline):
+        nudge_on_commit("query_due")

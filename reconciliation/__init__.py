@@ -1,0 +1,1 @@
+"""Matching what banks and channels say with what we say."""

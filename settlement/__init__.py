@@ -1,0 +1,1 @@
+"""Split batches: what payees are owed, and paying it."""
