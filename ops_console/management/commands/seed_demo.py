@@ -18,6 +18,8 @@ from payments.api.authentication import hash_key, new_key
 from payments.models import ApiClient, Channel, Merchant
 from payments.money import Money
 
+from ...roles import grant_role
+
 LOGINS = ("support", "ops", "admin", "auditor")
 PAYMENTS = (
     ("C12345", "128.00", "tok_drop", "Membership, one year"),
@@ -109,8 +111,6 @@ class Command(BaseCommand):
         return key
 
     def _logins(self, known: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-        from ops_console.roles import grant_role  # the console knows its roles; demo data spans all floors
-
         logins = {}
         for role in LOGINS:
             user, made = User.objects.get_or_create(username=role, defaults={"email": f"{role}@example.com"})
