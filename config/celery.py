@@ -11,16 +11,18 @@ app.conf.update(
     timezone="UTC",
     enable_utc=True,
     task_ignore_result=True,
-    task_acks_late=True,
-    task_reject_on_worker_lost=True,
+    # A message is only a nudge, so it is acknowledged when it is taken. Late acknowledgement would guard nothing here, and
+    # after a lost connection it is sent on a dead channel, which ends the whole worker (seen with Celery 5.7).
+    task_acks_late=False,
     task_default_queue="upkeep",
+    # Payers' payments have a queue of their own: nothing else stands before them.
+    task_routes={"payments.tasks.submit_due": {"queue": "payments"}},
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     broker_connection_timeout=1,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
     task_publish_retry=False,
-    # Every task ends well inside the visibility timeout, so a message comes back only when its worker died.
     broker_transport_options={
         "socket_connect_timeout": 1,
         "socket_timeout": 2,
@@ -40,17 +42,13 @@ def _from_settings(sender: Celery, **kwargs: object) -> None:
     sender.conf.broker_url = settings.BROKER_URL
 
 
-def _tick(task: str, seconds: float, queue: str = "upkeep") -> dict[str, object]:
-    # An unread tick is worth nothing once the next one is due; without `expires` a stopped worker meets a flood of them.
-    return {
-        "task": f"payments.tasks.{task}",
-        "schedule": seconds,
-        "options": {"queue": queue, "expires": max(seconds, 2)},
-    }
+def _tick(task: str, seconds: float) -> dict[str, object]:
+    # An unread tick is worth nothing once the next is due; without `expires` a stopped worker meets a flood of them.
+    return {"task": f"payments.tasks.{task}", "schedule": seconds, "options": {"expires": max(seconds, 2)}}
 
 
 app.conf.beat_schedule = {
-    "submit-due": _tick("submit_due", 1, "payments"),
+    "submit-due": _tick("submit_due", 1),
     "query-due": _tick("query_due", 1),
     "apply-notifications": _tick("apply_notifications", 1),
     "dispatch-events": _tick("dispatch_events", 1),

@@ -481,10 +481,10 @@ class _Server:
         while not self._lock.acquire():
             noted = self._lock.noted()
             owner, server = noted.get("owner"), noted.get("server")
-            served = isinstance(server, int) and _process_name(server) == self.process_name
-            if isinstance(owner, int) and _alive(owner) and (owner != os.getpid() or (served and server != self.pid)):
+            server = server if isinstance(server, int) and _process_name(server) == self.process_name else None
+            if isinstance(owner, int) and _alive(owner) and (owner != os.getpid() or server not in (None, self.pid)):
                 raise AlreadyRunning(f"{self.title} on {self.data_dir} is already run by process {owner}.")
-            if served and not asked:
+            if server and not asked:
                 os.kill(server, self.stop_signal)
                 asked = True
             if time.monotonic() > deadline:

@@ -169,24 +169,13 @@ def static_digest() -> str:
     return digest.hexdigest()
 
 
-def demo_logins(path: Path) -> list[tuple[str, str, str]]:
-    """Return (user name, password, what they are) of the demo's people, as seed_demo wrote them down."""
+def demo_logins(path: Path) -> list[tuple[str, str]]:
+    """Return (user name, password) of the demo's people, as seed_demo wrote them down; empty without a demo."""
     try:
         demo: Any = json.loads(path.read_text())
-    except (OSError, ValueError):
+        return [(str(one["username"]), str(one["password"])) for one in demo["logins"].values()]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return []
-    if not isinstance(demo, dict):
-        return []
-    people: Any = next((demo[key] for key in ("logins", "users", "people", "operators") if demo.get(key)), [])
-    if isinstance(people, dict):
-        people = [{"username": name, **facts} for name, facts in people.items() if isinstance(facts, dict)]
-    found = []
-    for person in people:
-        if isinstance(person, dict):
-            role = person.get("role") or person.get("roles") or person.get("groups") or ""
-            told = ", ".join(map(str, role)) if isinstance(role, list) else str(role)
-            found.append((str(person.get("username", "")), str(person.get("password", demo.get("password", ""))), told))
-    return found
 
 
 # The run
@@ -260,13 +249,13 @@ class Run:
         say = self.terminal.say
         say()
         say(f"Countinghouse is ready ({seconds:.1f} s):  {self.addresses.web}", "1;32")
-        logins = demo_logins(self.var / "demo.json")
+        demo = self.var / "demo.json"
+        logins = demo_logins(demo)
+        wide = max((len(name) for name, _ in logins), default=0)
+        for number, (name, password) in enumerate(logins):
+            say(f"  {'' if number else 'Log in as':<12}  {name:<{wide}}  {password}")
         if logins:
-            wide = max(len(name) for name, _, _ in logins)
-            long = max(len(password) for _, password, _ in logins)
-            say("  Log in as")
-            for name, password, role in logins:
-                say(f"    {name:<{wide}}  {password:<{long}}  {role}".rstrip())
+            say(f"  API keys      {demo}")
         say(f"  Sandbox bank  {self.addresses.sandbox}   told how to misbehave at {self.addresses.sandbox_control}")
         say(f"  Logs          {self.log}")
         say("  Ctrl-C stops everything.")

@@ -1,7 +1,18 @@
 """What every page of the console needs."""
 
+from django.conf import settings
 from django.http import HttpRequest
+
+from .people import Operator
 
 
 def shell(request: HttpRequest) -> dict[str, object]:
-    return {}
+    """The person at the console, if the view has read them; no query of its own, so that error pages need none."""
+    operator: Operator | None = getattr(request, "operator", None)
+    preferences = operator.preferences if operator else None
+    return {
+        "operator": operator,
+        "environment": settings.ENVIRONMENT,
+        "theme": preferences.theme if preferences else "system",
+        "density": preferences.density if preferences else "compact",
+    }

@@ -1,5 +1,6 @@
 """Roles and what each may do: the permission matrix, denied by default (OPS-8)."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from django.contrib.auth.models import Group, User
@@ -29,6 +30,17 @@ MATRIX: dict[Capability, frozenset[Role]] = {
     Capability.RAW_MESSAGES: frozenset({Role.OPS, Role.ADMIN, Role.AUDITOR}),
     Capability.ASK_BANK: frozenset({Role.SUPPORT, Role.OPS, Role.ADMIN}),
 }
+
+
+def role_among(groups: Iterable[str]) -> Role | None:
+    """The one role these groups stand for. None, or two at once, is no role: what a person may do must be plain."""
+    roles = [Role(name) for name in groups if name in set(Role)]
+    return roles[0] if len(roles) == 1 else None
+
+
+def allows(*, role: Role | None, capability: Capability) -> bool:
+    """Whether the matrix gives this capability to this role."""
+    return role is not None and role in MATRIX.get(capability, frozenset())
 
 
 def grant_role(*, user: User, role: str) -> None:

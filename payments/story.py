@@ -223,6 +223,9 @@ def _with_silences(moments: list[Moment]) -> list[Moment]:
         told.append(
             moment
             if silence is None
-            else Moment(**{name: getattr(moment, name) for name in Moment.__slots__ if name != "silence_before"}, silence_before=silence)
+            else Moment(
+                **{name: getattr(moment, name) for name in Moment.__slots__ if name != "silence_before"},
+                silence_before=silence,
+            )
         )
     return told

@@ -11,7 +11,7 @@ from sandbox.bank import BANK, Bank, RunningWrite
 from sandbox.booking import book_cancel, book_order, not_found_result, result, running_result
 from sandbox.clock import now_ms
 from sandbox.contract import Order, Refused, check_reference, read_order
-from sandbox.faults import Effects
+from sandbox.effects import Effects
 from sandbox.ledger import Entry
 from sandbox.listeners import Handler, abort_connection
 from sandbox.signing import SignatureRefused, signed_headers, verify_request

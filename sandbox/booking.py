@@ -7,7 +7,7 @@ from typing import Any
 from sandbox.amounts import Amount
 from sandbox.clock import rfc3339
 from sandbox.contract import Order, Refused
-from sandbox.faults import Effects, NotifyEffects, Words
+from sandbox.effects import Effects, NotifyEffects, Words
 from sandbox.ledger import Entry, Ledger, NewEntry
 from sandbox.notifications import plan_notifications
 

@@ -11,7 +11,7 @@ from sandbox.bank import BANK
 from sandbox.booking import result
 from sandbox.clock import now_ms, rfc3339
 from sandbox.contract import REFERENCE, BadJson, parse_json
-from sandbox.faults import BadScript, read_notify, read_seconds
+from sandbox.fault_scripts import BadScript, read_notify, read_seconds
 from sandbox.ledger import OPERATIONS, Entry, Ledger, Notification
 from sandbox.listeners import OUTAGES, Handler
 from sandbox.notifications import plan_notifications

@@ -1,6 +1,8 @@
 """Payment tokens with a built-in fault, so that a newcomer needs no control call."""
 
-from sandbox.faults import Effects, MagicToken, read_effects
+from sandbox.effects import Effects
+from sandbox.fault_scripts import read_effects
+from sandbox.faults import MagicToken
 
 
 def _token(meaning: str, first_requests: int | None, **effects: object) -> MagicToken:

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from sandbox.clock import now_ms, rfc3339, wait_until
-from sandbox.faults import NotifyEffects
+from sandbox.effects import NotifyEffects
 from sandbox.ledger import Entry, Ledger, Notification
 from sandbox.signing import signed_headers
 

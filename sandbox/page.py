@@ -1,4 +1,4 @@
-"""The page for people: the last entries, the faults in force, and whether there is an outage."""
+"""The page for people: the last entries, the faults in force, whether there is an outage, and the magic tokens."""
 
 import json
 from collections.abc import Iterable
@@ -6,9 +6,11 @@ from html import escape
 from typing import Any
 
 from sandbox.clock import rfc3339
-from sandbox.faults import Fault
+from sandbox.fault_scripts import Fault
+from sandbox.faults import MagicToken
 from sandbox.ledger import Entry
 from sandbox.listeners import Outage
+from sandbox.magic_tokens import MAGIC_TOKENS
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem; color: #1b1b1b; background: #fff; }
@@ -40,6 +42,7 @@ def ledger_page(
 {summary["notifications"]["due"]} notifications due. <a href="/ledger">Whole ledger as JSON</a></p>
 {_table("Active faults", ("Id", "Met", "Script"), map(_fault_row, active), "No faults: the bank behaves.")}
 {_table("Last entries", ENTRY_HEADINGS, map(_entry_row, entries), "Nothing booked yet.")}
+{_table("Magic tokens", ("paymentToken", "What happens", "Acts on"), map(_token_row, MAGIC_TOKENS.items()), "")}
 </main>
 </body>
 </html>
@@ -62,6 +65,12 @@ def _table(caption: str, headings: Iterable[str], rows: Iterable[str], nothing: 
         f'<div class="wide"><table><caption>{caption}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _token_row(named: tuple[str, MagicToken]) -> str:
+    token, magic = named
+    acts_on = "every request" if magic.first_requests is None else f"first {magic.first_requests} of a reference"
+    return f"<tr><td><code>{escape(token)}</code></td><td>{escape(magic.meaning)}</td><td>{acts_on}</td></tr>"
 
 
 def _fault_row(fault: Fault) -> str:

@@ -1,6 +1,7 @@
 """A client's rate, counted in the cache for all web processes together; without the cache each process counts alone."""
 
 import logging
+import threading
 import time
 from functools import cache
 from typing import Any
@@ -46,9 +47,17 @@ def _shared_storage() -> Storage:
     return RedisStorage(location, socket_connect_timeout=0.2, socket_timeout=0.2, wrap_exceptions=False)
 
 
-@cache
+_making = threading.Lock()
+
+
 def counters() -> _Counters:
-    """The counters of this process."""
+    """The counters of this process, made once: the library's own set-up is not safe in two threads."""
+    with _making:
+        return _made()
+
+
+@cache
+def _made() -> _Counters:
     return _Counters()
 
 

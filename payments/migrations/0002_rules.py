@@ -20,7 +20,9 @@ BEGIN
     RETURN NEW;
 END $$;
 """
-GUARD_STATE_REVERSE = "DROP FUNCTION countinghouse_guard_state() CASCADE; DROP FUNCTION countinghouse_guard_start() CASCADE;"
+GUARD_STATE_REVERSE = (
+    "DROP FUNCTION countinghouse_guard_state() CASCADE; DROP FUNCTION countinghouse_guard_start() CASCADE;"
+)
 
 PAYMENT_EDGES = [
     "CREATED>QUEUED",

@@ -230,3 +230,12 @@ def test_a_new_static_file_makes_collectstatic_run(tmp_path, monkeypatch):
     (tmp_path / "static" / "a.css").write_text("a{}")
 
     assert supervisor.static_digest() != before
+
+
+def test_the_log_ins_of_the_demo_are_shown_and_their_absence_is_no_error(tmp_path):
+    demo = tmp_path / "demo.json"
+    assert supervisor.demo_logins(demo) == []
+
+    demo.write_text(json.dumps({"logins": {"ops": {"username": "ops", "password": "s3"}}, "api_keys": {}}))
+
+    assert supervisor.demo_logins(demo) == [("ops", "s3")]

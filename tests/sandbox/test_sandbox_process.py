@@ -1,8 +1,10 @@
 """The process: outages, kills, endings, many connections, and a control side that explains what it refuses."""
 
 import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import urllib3
@@ -186,6 +188,13 @@ def test_the_page_shows_ledger_and_faults_without_running_what_was_sent(bank):
     assert "P-1" in page
     assert "&lt;script&gt;" in page
     assert "<script>" not in page
+
+
+def test_page_and_documentation_name_the_same_magic_tokens(bank):
+    page = bank.control("GET", "/").data.decode()
+    text = (Path(__file__).resolve().parents[2] / "docs" / "sandbox.md").read_text(encoding="utf-8")
+
+    assert re.findall(r"<td><code>(tok_\w+)", page) == re.findall(r"^\| `(tok_\w+)`", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -34,16 +34,22 @@ class Command(BaseCommand):
         words = words_for(payment)
         line = self.stdout.write
         line(f"Payment {payment.pk} · order {payment.order.order_no} · {payment.amount}")
-        line(f"  {glyph} {en} / {zh} · {payment.state} since {payment.state_since.astimezone(zone):%Y-%m-%d %H:%M:%S %z}")
+        line(
+            f"  {glyph} {en} / {zh} · {payment.state} since {payment.state_since.astimezone(zone):%Y-%m-%d %H:%M:%S %z}"
+        )
         line(f"  cause: {payment.cause} ({payment.get_cause_display()})")
         if payment.contradicted:
             line("  CONTRADICTED: the channel tells another story; see below")
         captured = payment.captured
-        line(f"  captured: {captured or 'nothing known'} · bank transaction: {payment.bank_transaction_id or 'none known'}")
+        line(
+            f"  captured: {captured or 'nothing known'} · bank transaction: {payment.bank_transaction_id or 'none known'}"
+        )
         line(f"  order state: {payment.order.state} · channel: {payment.channel_id} · customer: {payment.customer_ref}")
         line(f"  safe to pay again? {judged.answer} ({judged.rule_id})")
         if payment.next_query_at:
-            line(f"  the channel is asked next at {payment.next_query_at.astimezone(zone):%H:%M:%S}; asked {payment.query_count} times")
+            line(
+                f"  the channel is asked next at {payment.next_query_at.astimezone(zone):%H:%M:%S}; asked {payment.query_count} times"
+            )
         line(f"  say: {words.en}\n       {words.zh}")
         line("")
         for moment in story.tell(payment):
