@@ -130,9 +130,11 @@ def _refusal(kind: Kind, actor: Operator, entry: OperatorAction, at: datetime) -
     if kind.needs_reason and not entry.reason:
         return ReasonMissing()
     if kind.per_minute is not None:
-        latest = OperatorAction.objects.filter(actor=entry.actor, action=entry.action).order_by("-id")
-        begun = latest.filter(outcome__in=[Outcome.STARTED, Outcome.DONE], at__gt=at - timedelta(minutes=1))
-        if len(begun.values_list("operation_id")[: 2 * kind.per_minute].distinct()) >= kind.per_minute:
+        begun = Outcome.STARTED if kind.outside else Outcome.DONE
+        lately = OperatorAction.objects.filter(
+            actor=entry.actor, action=entry.action, outcome=begun, at__gt=at - timedelta(minutes=1)
+        )
+        if len(lately.order_by("-id").values_list("id")[: kind.per_minute]) >= kind.per_minute:
             return TooOften()
     return None
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from .channels import ChannelReply, ChannelRequest
 from .classification import classify
 from .evidence import Evidence, Outcome, Source
-from .masking import storable
+from .masking import plain, storable
 from .models import ChannelExchange, ChannelHealth, Payment
 
 MAX_BODY = 20000
@@ -23,7 +23,7 @@ def record_request(
         reference=request.reference,
         actor=actor,
         at=at,
-        body=storable(request.body.decode(), MAX_BODY),
+        body=storable(request.body.decode(), MAX_BODY, keep=(request.reference,)),
     )
 
 
@@ -47,13 +47,13 @@ def record_reply(*, request: ChannelExchange, payment: Payment, reply: ChannelRe
         reference=request.reference,
         actor=request.actor,
         at=at,
-        body=storable(reply.raw, MAX_BODY),
+        body=storable(reply.raw, MAX_BODY, keep=(request.reference, reply.channel_txn_id)),
         http_status=reply.http_status,
         outcome=reply.outcome,
-        code=storable(reply.code, 64),
+        code=plain(reply.code, 64),
         message=storable(reply.message, 500),
         classification=verdict.classification if verdict else "",
-        channel_txn_id=storable(reply.channel_txn_id, 64),
+        channel_txn_id=plain(reply.channel_txn_id, 64),
         latency_ms=reply.latency_ms,
     )
     return Evidence(

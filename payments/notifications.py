@@ -13,7 +13,7 @@ from .channels import ReportedPayment, adapter_for
 from .confirmation import confirm_payment
 from .errors import NotificationRefused
 from .evidence import Evidence, Outcome, Source
-from .masking import storable
+from .masking import plain, storable
 from .models import Attention, Channel, InboundNotification, Payment
 from .money import Money
 from .nudges import nudge_on_commit
@@ -85,18 +85,22 @@ def _store(*, channel: Channel, reported: ReportedPayment, body: bytes, at: date
     content = json.dumps(reported.content, sort_keys=True, ensure_ascii=False, default=str)
     values = {
         "channel": channel.pk,
-        "duplicate_key": storable(reported.duplicate_key, 200),
+        "duplicate_key": plain(reported.duplicate_key, 200),
         "content_digest": hashlib.sha256(content.encode()).hexdigest(),
-        "channel_event_id": storable(reported.channel_event_id, 64),
-        "reference": storable(reported.reference, 64),
+        "channel_event_id": plain(reported.channel_event_id, 64),
+        "reference": plain(reported.reference, 64),
         "outcome": reported.outcome,
-        "code": storable(reported.code, 64),
+        "code": plain(reported.code, 64),
         "message": storable(reported.message, 500),
-        "channel_txn_id": storable(reported.channel_txn_id, 64),
+        "channel_txn_id": plain(reported.channel_txn_id, 64),
         "amount_minor": reported.amount.amount_minor if reported.amount else None,
         "currency": reported.amount.currency if reported.amount else "",
         "occurred_at": reported.occurred_at,
-        "body": storable(body.decode("utf-8", "replace"), MAX_BODY),
+        "body": storable(
+            body.decode("utf-8", "replace"),
+            MAX_BODY,
+            keep=(reported.reference, reported.channel_txn_id, reported.channel_event_id),
+        ),
         "at": at,
     }
     with connection.cursor() as cursor:
@@ -107,7 +111,7 @@ def _store(*, channel: Channel, reported: ReportedPayment, body: bytes, at: date
 def _raise_other_content(channel: Channel, notification_id: int, reported: ReportedPayment, at: datetime) -> None:
     """Equal keys with other content are kept side by side, and people are told (NTF-3)."""
     others = InboundNotification.objects.filter(channel=channel).exclude(pk=notification_id)
-    same_news = others.filter(duplicate_key=storable(reported.duplicate_key, 200))
+    same_news = others.filter(duplicate_key=plain(reported.duplicate_key, 200))
     same_event = (
         others.filter(channel_event_id=reported.channel_event_id) if reported.channel_event_id else others.none()
     )
