@@ -4,6 +4,8 @@ import os
 
 from celery import Celery
 
+from . import watchdog
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 app = Celery("countinghouse")
@@ -39,7 +41,7 @@ app.conf.update(
 def _from_settings(sender: Celery, **kwargs: object) -> None:
     from django.conf import settings
 
-    sender.conf.broker_url = settings.BROKER_URL
+    sender.conf.update(broker_url=settings.BROKER_URL)
 
 
 def _tick(task: str, seconds: float) -> dict[str, object]:
@@ -57,3 +59,4 @@ app.conf.beat_schedule = {
     "check-open-things": _tick("check_open_things", 3600),
 }
 app.autodiscover_tasks()
+watchdog.install(app)

@@ -1,6 +1,6 @@
 """Whether this process is up, and whether it can do its work (RUN-3)."""
 
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 from django.utils.timezone import now
@@ -19,7 +19,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
         executor = MigrationExecutor(connection)
         missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
         oldest = _oldest_due()
-    except DatabaseError as error:
+    except Error as error:
         return JsonResponse({"status": "unavailable", "database": type(error).__name__}, status=503)
     ready = missing == 0
     content = {"status": "ok" if ready else "unavailable", "migrationsMissing": missing, "oldestDueSeconds": oldest}

@@ -1,6 +1,7 @@
 """What every request passes: security headers and addresses the database can hold."""
 
 from collections.abc import Callable
+from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse
 
@@ -34,7 +35,8 @@ class SecurityHeaders:
 
 
 class PlainPaths:
-    """An address or query with a NUL is refused before anything reads it (K07)."""
+    """An address, query or cookie with a NUL is refused before anything reads it, and so is a body of unknown length,
+    which WSGI would show as no body at all (K07)."""
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
@@ -42,14 +44,16 @@ class PlainPaths:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         query = request.META.get("QUERY_STRING", "").lower()
         if "\x00" in request.path or "%00" in query or "\x00" in query:
-            return answer(
-                Problem(
-                    type="urn:countinghouse:invalid_address",
-                    title="Bad Request",
-                    status=400,
-                    detail="The address holds a NUL character.",
-                    code="invalid_address",
-                    field="address",
-                )
-            )
+            return _refusal(400, "invalid_address", "The address holds a NUL character.", field="address")
+        if "HTTP_COOKIE" in request.META and any("\x00" in value for value in request.COOKIES.values()):
+            return _refusal(400, "invalid_cookie", "A cookie holds a NUL character.", field="Cookie")
+        if "HTTP_TRANSFER_ENCODING" in request.META and not request.META.get("CONTENT_LENGTH"):
+            return _refusal(411, "length_required", "Say how long the body is: Content-Length.", field="Content-Length")
         return self.get_response(request)
+
+
+def _refusal(status: int, code: str, detail: str, *, field: str) -> HttpResponse:
+    title = HTTPStatus(status).phrase
+    return answer(
+        Problem(type=f"urn:countinghouse:{code}", title=title, status=status, detail=detail, code=code, field=field)
+    )

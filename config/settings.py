@@ -91,6 +91,7 @@ DATABASES["default"] |= {
     "OPTIONS": {
         "options": "-c statement_timeout=10000 -c lock_timeout=2000 -c idle_in_transaction_session_timeout=30000",
         "application_name": "countinghouse",
+        **DATABASES["default"].get("OPTIONS", {}),  # such as ?sslmode=verify-full of DATABASE_URL
     },
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -91,6 +91,8 @@ def _note_answer(payment: Payment, evidence: Evidence) -> None:
 
 
 def _while_open(order: Order, payment: Payment, evidence: Evidence) -> Confirmation:
+    if payment.state == State.REVIEW_REQUIRED and evidence.source is Source.NOTIFICATION:
+        return _ask_again(payment, evidence)  # out of review leads a query, a statement or people, never a notification
     match evidence.outcome:
         case Outcome.SUCCEEDED:
             return _success(order, payment, evidence)
@@ -416,10 +418,11 @@ def _contradicted(payment: Payment, evidence: Evidence, facts: dict[str, str]) -
 
 
 def _ask_again(payment: Payment, evidence: Evidence) -> Confirmation:
-    """News against a final state is not believed on its word: the channel is asked."""
-    Payment.objects.filter(pk=payment.pk).update(
-        next_query_at=evidence.at, query_deadline=evidence.at + timedelta(seconds=payment.channel.query_deadline_s)
-    )
+    """This news is not believed on its word: the channel is asked at once."""
+    plan: dict[str, datetime] = {"next_query_at": evidence.at}
+    if payment.is_final:
+        plan["query_deadline"] = evidence.at + timedelta(seconds=payment.channel.query_deadline_s)
+    Payment.objects.filter(pk=payment.pk).update(**plan)
     nudge_on_commit("query_due")
     return Confirmation(payment, mismatch=True)
 

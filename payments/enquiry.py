@@ -3,17 +3,17 @@
 import logging
 from datetime import datetime, timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils.timezone import now
 
 from .channels import ChannelReply, adapter_for
+from .claims import DueWork
 from .confirmation import Confirmation, confirm_payment
 from .errors import AskedJustNow, NothingToAsk
 from .evidence import Evidence, Outcome, Source
 from .exchanges import note_health, record_reply, record_request
 from .models import Attention, Channel, ChannelExchange, Payment
 from .nudges import nudge_on_commit
-from .permits import take_permits
 from .signals import attention_needed
 from .units import whole_unit
 
@@ -22,35 +22,13 @@ logger = logging.getLogger(__name__)
 ASK_NOW_EVERY = timedelta(seconds=3)
 State = Payment.State
 
-_DUE = """
-SELECT count(*) FROM (
-    SELECT 1 FROM payments_payment WHERE next_query_at <= %(at)s AND channel_id = %(channel)s LIMIT %(limit)s
-) AS due
-"""
-_CLAIM = """
-UPDATE payments_payment
-SET next_query_at = %(until)s, query_count = query_count + 1, asked_at = %(at)s
-WHERE id IN (
-    SELECT id FROM payments_payment
-    WHERE next_query_at <= %(at)s AND channel_id = %(channel)s
-    ORDER BY next_query_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-)
-RETURNING id
-"""
+_QUESTIONS = DueWork(due_column="next_query_at", marks=", query_count = query_count + 1, asked_at = %(at)s")
 
 
 def claim_due(*, channel: Channel, limit: int, at: datetime) -> list[str]:
-    """Lease up to `limit` payments whose question is due, within the channel's rate. A lost lease comes due again."""
+    """Lease up to `limit` payments whose question is due, within the channel's rate."""
     lease = timedelta(seconds=channel.connect_timeout_s + channel.read_timeout_s + 10)
-    values = {"at": at, "until": at + lease, "channel": channel.pk, "limit": limit}
-    with connection.cursor() as cursor:
-        cursor.execute(_DUE, values)
-        due = cursor.fetchone()[0]
-        permitted = take_permits(channel=channel, wanted=due) if due else 0
-        if not permitted:
-            return []
-        cursor.execute(_CLAIM, values | {"limit": permitted})
-        return [row[0] for row in cursor.fetchall()]
+    return _QUESTIONS.claim(channel=channel, limit=limit, at=at, until=at + lease)
 
 
 def ask(*, payment_id: str, at: datetime, actor: str = "system") -> Payment:

@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import connection, transaction
 from django.utils.timezone import now
@@ -70,7 +71,7 @@ def receive(*, channel: Channel, body: bytes, headers: Mapping[str, str], at: da
 
 def count_refusal(*, channel_code: str, reason: str, body: bytes, at: datetime) -> None:
     """Count a refused delivery: one row per channel, reason and day, however many come."""
-    values = {
+    values: dict[str, Any] = {
         "channel": channel_code[:32],
         "reason": reason[:64],
         "day": at.date(),
@@ -83,7 +84,7 @@ def count_refusal(*, channel_code: str, reason: str, body: bytes, at: datetime) 
 
 def _store(*, channel: Channel, reported: ReportedPayment, body: bytes, at: datetime) -> tuple[int, int]:
     content = json.dumps(reported.content, sort_keys=True, ensure_ascii=False, default=str)
-    values = {
+    values: dict[str, Any] = {
         "channel": channel.pk,
         "duplicate_key": plain(reported.duplicate_key, 200),
         "content_digest": hashlib.sha256(content.encode()).hexdigest(),

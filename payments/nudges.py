@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 
+from celery import current_app
 from django.db import transaction
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,5 @@ def _publish_for_ever() -> None:
 
 
 def _publish(name: str) -> None:
-    from . import tasks
-
-    getattr(tasks, name).apply_async(expires=30)
+    # By name: whoever nudges need not know the tasks.
+    current_app.send_task(f"payments.tasks.{name}", expires=30)

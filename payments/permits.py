@@ -1,5 +1,7 @@
 """A channel's rate limit, held across all processes by one row (a token bucket on the database's clock)."""
 
+from typing import Any
+
 from django.db import connection
 
 from .models import Channel
@@ -24,7 +26,7 @@ ON CONFLICT DO NOTHING
 
 def take_permits(*, channel: Channel, wanted: int) -> int:
     """Take up to `wanted` calls from the channel's limit and return how many may be made now."""
-    values = {"channel": channel.pk, "rate": channel.rate_per_s, "wanted": wanted}
+    values: dict[str, Any] = {"channel": channel.pk, "rate": channel.rate_per_s, "wanted": wanted}
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)
         if (row := cursor.fetchone()) is None:

@@ -5,17 +5,17 @@ from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils.timezone import now
 
 from . import outbox
 from .channels import ChannelReply, ChannelRequest, adapter_for
+from .claims import DueWork
 from .confirmation import STATE_FIELDS, Confirmation, confirm_payment, reply_patience, settle_order
 from .exchanges import note_health, record_reply, record_request
 from .models import Attention, Channel, ChannelExchange, Order, Payment
 from .models.history import Trace, save_traced
 from .money import Money
-from .permits import take_permits
 from .signals import attention_needed
 from .units import whole_unit
 
@@ -24,34 +24,12 @@ logger = logging.getLogger(__name__)
 LEASE = timedelta(seconds=60)
 State, Cause = Payment.State, Payment.Cause
 
-_DUE = """
-SELECT count(*) FROM (
-    SELECT 1 FROM payments_payment
-    WHERE state = 'QUEUED' AND submit_due_at <= %(at)s AND channel_id = %(channel)s LIMIT %(limit)s
-) AS due
-"""
-_CLAIM = """
-UPDATE payments_payment SET submit_due_at = %(until)s
-WHERE id IN (
-    SELECT id FROM payments_payment
-    WHERE state = 'QUEUED' AND submit_due_at <= %(at)s AND channel_id = %(channel)s
-    ORDER BY submit_due_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-)
-RETURNING id
-"""
+_SUBMISSIONS = DueWork(due_column="submit_due_at", condition="state = 'QUEUED'")
 
 
 def claim_due(*, channel: Channel, limit: int, at: datetime) -> list[str]:
-    """Lease up to `limit` payments that may be sent now, within the channel's rate. A lost lease comes due again."""
-    values = {"at": at, "until": at + LEASE, "channel": channel.pk, "limit": limit}
-    with connection.cursor() as cursor:
-        cursor.execute(_DUE, values)
-        due = cursor.fetchone()[0]
-        permitted = take_permits(channel=channel, wanted=due) if due else 0
-        if not permitted:
-            return []
-        cursor.execute(_CLAIM, values | {"limit": permitted})
-        return [row[0] for row in cursor.fetchall()]
+    """Lease up to `limit` payments that may be sent now, within the channel's rate."""
+    return _SUBMISSIONS.claim(channel=channel, limit=limit, at=at, until=at + LEASE)
 
 
 def submit_payment(*, payment_id: str, at: datetime) -> Payment:

@@ -6,7 +6,7 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
 from rest_framework.request import Request
 
 from ..models import ApiClient
@@ -38,6 +38,13 @@ class ApiKeyAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="countinghouse"'
+
+
+def caller(request: Request) -> ApiClient:
+    """The client whose key came with the request."""
+    if not isinstance(request.auth, ApiClient):
+        raise NotAuthenticated("Give an API key: Authorization: Bearer …")
+    return request.auth
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

@@ -7,41 +7,56 @@ from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import msgspec
+from django.http import QueryDict
 from msgspec import Meta
 
 from ..errors import AmountNotReadable, InvalidField
 from ..intake import PaymentOrder
 from ..models import Payment
 from ..money import Money
+from ..queries import PAGE
 from ..verdict import Verdict
 from ..words import PublicStatus, public_status, words_for
 
-# No control character, no blank at either end, not empty.
-_TEXT = r"^[^\s\u0000-\u001f\u007f]([^\u0000-\u001f\u007f]*[^\s\u0000-\u001f\u007f])?$"
-_ULID = r"^[0-9A-HJKMNP-TV-Z]{26}$"
-_FIELD_AT = re.compile(r"`\$\.([A-Za-z]+)|field `([A-Za-z_ -]{1,60})`")
+MAX_LIMIT = 100
+
+# Controls, line separators and marks that turn the direction of what stands around them.
+_CONTROL = r"\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069"
+# In what people compare by eye, nothing without a width either: two numbers that look alike are alike.
+_UNSEEN = _CONTROL + r"\u00ad\u200b-\u200f\u2060-\u2065\ufeff"
+# The end as JSON Schema means it: Python's `$` alone would let a line feed pass behind it.
+PATTERN_END = r"$(?!\n)"
+# Not empty, no blank at either end.
+_TEXT = rf"^[^\s{_UNSEEN}]([^{_UNSEEN}]*[^\s{_UNSEEN}])?{PATTERN_END}"
+_ULID = rf"^[0-9A-HJKMNP-TV-Z]{{26}}{PATTERN_END}"
+_FIELD_AT = re.compile(r"`\$\.([A-Za-z]+)|field `([^`]{1,60})`")
 
 CustomerId = Annotated[str, Meta(min_length=1, max_length=64, pattern=_TEXT, examples=["C12345"])]
 OrderNo = Annotated[str, Meta(min_length=1, max_length=64, pattern=_TEXT, examples=["A-20260901-01"])]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=_TEXT, examples=["payment-C12345-20260901-01"])]
-Token = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[!-~]+$", examples=["tok_success"])]
-Purpose = Annotated[str, Meta(max_length=140, pattern=r"^[^\u0000-\u001f\u007f]*$")]
+Token = Annotated[str, Meta(min_length=1, max_length=128, pattern=rf"^[!-~]+{PATTERN_END}", examples=["tok_success"])]
+Purpose = Annotated[str, Meta(max_length=140, pattern=rf"^[^{_CONTROL}]*{PATTERN_END}")]
 PaymentId = Annotated[str, Meta(min_length=26, max_length=26, pattern=_ULID, examples=["01K3F7D8V6JQ2R9M4A1C5E0NXT"])]
-CurrencyCode = Annotated[str, Meta(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$", examples=["CNY"])]
-ChannelCode = Annotated[str, Meta(min_length=1, max_length=32, pattern=r"^[a-z0-9_-]+$", examples=["bank"])]
+CurrencyCode = Annotated[str, Meta(min_length=3, max_length=3, pattern=rf"^[A-Z]{{3}}{PATTERN_END}", examples=["CNY"])]
+ChannelCode = Annotated[
+    str, Meta(min_length=1, max_length=32, pattern=rf"^[a-z0-9_-]+{PATTERN_END}", examples=["bank"])
+]
 Amount = Annotated[
     Any,
     Meta(
         description="In major units, with at most the decimals ISO 4217 gives the currency: a JSON number or the same as text.",
         extra_json_schema={
             "anyOf": [
-                {"type": "number", "exclusiveMinimum": 0},
+                {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 10**15},
                 {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,14})(\.[0-9]{1,6})?$"},
             ],
             "examples": [128.00],
         },
     ),
 ]
+# A JSON number with the very decimals of its currency.
+ExactAmount = Annotated[Decimal, Meta(examples=[128.00])]
+Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class PaymentRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -60,6 +75,16 @@ class PaymentRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True,
     intended: Annotated[bool, Meta(description="A second payment like an open or recent one is meant.")] = False
 
 
+class PaymentSearch(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """What payments are found by. An order's number may be its first payment's key, and be as long."""
+
+    order_no: Key | None = None
+    customer_id: CustomerId | None = None
+    idempotency_key: Key | None = None
+    after: PaymentId | None = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = PAGE
+
+
 class Words(msgspec.Struct):
     """What to say to the payer."""
 
@@ -72,8 +97,8 @@ class VerdictBody(msgspec.Struct, rename="camel"):
 
     answer: str
     rule: str
-    valid_until: datetime | None = None
-    next_question_at: datetime | None = None
+    valid_until: Moment | None = None
+    next_question_at: Moment | None = None
 
 
 class PaymentBody(msgspec.Struct, rename="camel", kw_only=True):
@@ -90,16 +115,16 @@ class PaymentBody(msgspec.Struct, rename="camel", kw_only=True):
     order_no: str
     customer_id: str
     channel: str
-    amount: Decimal
+    amount: ExactAmount
     currency: str
-    captured_amount: Decimal | None
+    captured_amount: ExactAmount | None
     captured_currency: str | None
     bank_transaction_id: str | None
     failure_code: str | None
     idempotency_key: str
     replaces: str | None
-    created_at: datetime
-    completed_at: datetime | None
+    created_at: Moment
+    completed_at: Moment | None
     next_poll_after_seconds: float | None
 
 
@@ -144,6 +169,27 @@ def read_payment_request(data: Any, *, header_key: str | None) -> PaymentOrder:
     )
 
 
+def read_search(parameters: QueryDict) -> PaymentSearch:
+    """Check the parameters of a search by the rules of the fields they name; each may be given once.
+
+    :raises InvalidField: naming the parameter
+    """
+    given: dict[str, Any] = {}
+    for name, values in parameters.lists():
+        if len(values) > 1:
+            raise InvalidField(field=name[:60], reason="Give it once.")
+        given[name] = values[0]
+    if re.fullmatch(r"[0-9]{1,4}", given.get("limit", ""), re.ASCII):
+        given["limit"] = int(given["limit"])
+    try:
+        search = msgspec.convert(given, PaymentSearch, strict=True)
+    except msgspec.ValidationError as error:
+        raise _named(error) from None
+    if search.order_no is None and search.customer_id is None and search.idempotency_key is None:
+        raise InvalidField(field="orderNo", reason="Name an orderNo, a customerId or an idempotencyKey.")
+    return search
+
+
 def _named(error: msgspec.ValidationError) -> InvalidField:
     """The library's complaint with the field it is about."""
     text = str(error)
@@ -154,8 +200,9 @@ def _named(error: msgspec.ValidationError) -> InvalidField:
 
 def _positive(value: Any, currency: str) -> Money:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
-        raise AmountNotReadable(text=str(value)[:40])
-    money = Money.parse(value, currency) if isinstance(value, str) else Money.from_major(value, currency)
+        raise AmountNotReadable(text=msgspec.json.encode(value).decode()[:40])
+    # One rule for number and text, by digits: arithmetic on a number of forty digits would round it first.
+    money = Money.parse(str(value), currency)
     if money.amount_minor <= 0:
         raise InvalidField(field="amount", reason="The amount must be above zero.")
     return money
@@ -165,8 +212,10 @@ def _key(in_body: str | None, in_header: str | None) -> str:
     """The idempotency key of body or header; given twice it must be the same."""
     if in_header is not None:
         try:
+            # WSGI hands the header's bytes over as Latin-1; the key is the UTF-8 that the body's would be.
+            in_header = in_header.encode("latin-1").decode()
             msgspec.convert(in_header, Key, strict=True)
-        except msgspec.ValidationError as error:
+        except (UnicodeError, msgspec.ValidationError) as error:
             raise InvalidField(field="Idempotency-Key", reason=f"{error}.") from None
         if in_body is not None and in_body != in_header:
             raise InvalidField(

@@ -5,9 +5,25 @@ from typing import Any
 import msgspec
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 
-from .bodies import PaymentBody, PaymentPage, PaymentRequest, Problem
+from .bodies import PATTERN_END, PaymentBody, PaymentPage, PaymentRequest, PaymentSearch, Problem
 
 _REF = "#/components/schemas/{name}"
+
+
+def _components(*shapes: type) -> dict[str, Any]:
+    """The schemas of shapes, as the document shows them."""
+    return _shown(msgspec.json.schema_components(shapes, ref_template=_REF)[1])  # type: ignore[no-any-return]
+
+
+def _shown(node: Any) -> Any:
+    """Decimals are written as numbers, and a pattern's end needs none of Python's care (nor does RE2 know how)."""
+    if isinstance(node, list):
+        return [_shown(item) for item in node]
+    if not isinstance(node, dict):
+        return node.removesuffix(PATTERN_END) + "$" if isinstance(node, str) and node.endswith(PATTERN_END) else node
+    if node.get("format") == "decimal":
+        return node | {"type": "number"}
+    return {name: _shown(item) for name, item in node.items()}
 
 
 def _ref(name: str) -> dict[str, str]:
@@ -28,11 +44,24 @@ _PREFER = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="`wait=N`: answer when the state is final, or after N ≤ 25 seconds.",
 )
+_RETRY_AFTER = OpenApiParameter(
+    "Retry-After", int, OpenApiParameter.HEADER, response=[429, 503], description="Seconds until the next try."
+)
+_CHALLENGE = OpenApiParameter("WWW-Authenticate", str, OpenApiParameter.HEADER, response=[401])
+_FIELDS = _components(PaymentSearch)["PaymentSearch"]["properties"]
 _COMMON = {
     401: _problem("No valid API key."),
     403: _problem("The key lacks the scope."),
     429: _problem("Too many calls; see Retry-After."),
+    503: _problem("The database did not answer; ask again with the same key."),
 }
+
+
+def _plain(name: str) -> dict[str, Any]:
+    """The schema of a search parameter: given or not, never null."""
+    field = {key: value for key, value in _FIELDS[name].items() if value is not None}
+    return next((kind for kind in field.get("anyOf", ()) if kind["type"] != "null"), field)  # type: ignore[no-any-return]
+
 
 pay_schema = extend_schema(
     operation_id="requestPayment",
@@ -40,6 +69,21 @@ pay_schema = extend_schema(
     parameters=[
         _PREFER,
         OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER, description="In place of `idempotencyKey`."),
+        OpenApiParameter(
+            "Idempotent-Replay",
+            {"type": "string", "enum": ["true"]},
+            OpenApiParameter.HEADER,
+            response=[201, 202],
+            description="The key had this payment already.",
+        ),
+        OpenApiParameter(
+            "Retry-After",
+            int,
+            OpenApiParameter.HEADER,
+            response=[409, 429, 503],
+            description="Seconds until the next try.",
+        ),
+        _CHALLENGE,
         OpenApiParameter(
             "Location", str, OpenApiParameter.HEADER, response=[201, 202], description="Address of the payment."
         ),
@@ -60,11 +104,9 @@ find_payments_schema = extend_schema(
     operation_id="findPayments",
     tags=["payments"],
     parameters=[
-        OpenApiParameter("orderNo", {"type": "string", "minLength": 1, "maxLength": 255}),
-        OpenApiParameter("customerId", {"type": "string", "minLength": 1, "maxLength": 64}),
-        OpenApiParameter("idempotencyKey", {"type": "string", "minLength": 1, "maxLength": 255}),
-        OpenApiParameter("limit", {"type": "integer", "minimum": 1, "maximum": 100, "default": 50}),
-        OpenApiParameter("after", {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}),
+        *(OpenApiParameter(name, _plain(name), OpenApiParameter.QUERY) for name in _FIELDS),
+        _RETRY_AFTER,
+        _CHALLENGE,
     ],
     responses={200: _answer("PaymentPage", "Newest first."), 400: _problem("A parameter is wrong."), **_COMMON},
 )
@@ -76,9 +118,12 @@ payment_schema = extend_schema(
         OpenApiParameter(
             "payment_id", {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}, OpenApiParameter.PATH
         ),
+        _RETRY_AFTER,
+        _CHALLENGE,
     ],
     responses={
         200: _answer("PaymentBody", "The present truth."),
+        400: _problem("The address cannot be read as it is."),
         404: _problem("No such payment of this merchant."),
         **_COMMON,
     },
@@ -88,7 +133,7 @@ payment_schema = extend_schema(
 def add_components(result: dict[str, Any], **kwargs: object) -> dict[str, Any]:
     """Add the shapes to the document, and say that problems have a media type of their own."""
     shapes = (PaymentRequest, PaymentBody, PaymentPage, Problem)
-    _, components = msgspec.json.schema_components(shapes, ref_template=_REF)
+    components = _components(*shapes)
     result.setdefault("components", {}).setdefault("schemas", {}).update(components)
     amount = components["PaymentRequest"]["properties"]["amount"]
     amount.pop("examples", None)

@@ -13,6 +13,8 @@ from limits.strategies import FixedWindowRateLimiter
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
+from ..models import ApiClient
+
 logger = logging.getLogger(__name__)
 
 CACHE_REST_S = 5.0
@@ -68,7 +70,7 @@ class ClientRate(BaseThrottle):
 
     def allow_request(self, request: Request, view: Any) -> bool:
         client = request.auth
-        if client is None:
+        if not isinstance(client, ApiClient):  # what needs no key, as the OpenAPI document, is not counted
             return True
         item = RateLimitItemPerMinute(client.rate_per_minute or settings.API_RATE_PER_MINUTE)
         allowed, self._wait = counters().hit(item, f"client-{client.pk}")

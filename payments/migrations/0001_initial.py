@@ -3,10 +3,11 @@
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django_fsm
-import payments.models.channels
-import payments.models.fields
 import simple_history.models
 from django.db import migrations, models
+
+import payments.models.channels
+import payments.models.fields
 
 
 class Migration(migrations.Migration):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db import models
-from django_fsm import ConcurrentTransitionMixin, FSMField
+from django_fsm import ConcurrentTransitionMixin, FSMField, FSMFieldDescriptor
 from ulid import ULID
 
 
@@ -13,7 +13,7 @@ def new_id() -> str:
     return str(ULID())
 
 
-class _Guard(FSMField.descriptor_class):  # type: ignore[misc,name-defined]
+class _Guard(FSMFieldDescriptor):
     """Refuses `row.state = …`, but lets a refresh from the database through."""
 
     def __set__(self, instance: models.Model, value: Any) -> None:

@@ -47,9 +47,8 @@ class Command(BaseCommand):
         line(f"  order state: {payment.order.state} · channel: {payment.channel_id} · customer: {payment.customer_ref}")
         line(f"  safe to pay again? {judged.answer} ({judged.rule_id})")
         if payment.next_query_at:
-            line(
-                f"  the channel is asked next at {payment.next_query_at.astimezone(zone):%H:%M:%S}; asked {payment.query_count} times"
-            )
+            next_at = f"{payment.next_query_at.astimezone(zone):%H:%M:%S}"
+            line(f"  the channel is asked next at {next_at}; asked {payment.query_count} times so far")
         line(f"  say: {words.en}\n       {words.zh}")
         line("")
         for moment in story.tell(payment):
