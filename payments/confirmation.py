@@ -80,6 +80,18 @@ def confirm_payment(*, payment_id: str, evidence: Evidence) -> Confirmation:
     return _while_open(order, payment, evidence)
 
 
+@transaction.atomic
+def withdraw_cancel(*, payment_id: str, evidence: Evidence) -> Confirmation:
+    """The channel refuses to cancel: the payment's result is open as before, and asked for at once (FND-8)."""
+    payment = Payment.objects.select_for_update(no_key=True, of=("self",)).select_related("channel").get(pk=payment_id)
+    if payment.state != State.CANCEL_PENDING:
+        return Confirmation(payment)
+    payment.doubt(cause=Cause.CANCEL_REFUSED, at=evidence.at)
+    payment.next_query_at = evidence.at
+    nudge_on_commit("query_due")
+    return _moved(payment, evidence, "cancel_refused")
+
+
 def _note_answer(payment: Payment, evidence: Evidence) -> None:
     """Keep when the channel last said how the payment stands; the pay-again verdict rests on it."""
     if evidence.source in MONEY_SOURCES and evidence.outcome not in (Outcome.UNKNOWN, Outcome.NOT_SENT):

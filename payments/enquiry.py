@@ -1,6 +1,7 @@
 """Asking the channel what became of a payment: everything whose result is open is asked until it is not (QRY-1)."""
 
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -8,9 +9,9 @@ from django.utils.timezone import now
 
 from .channels import ChannelReply, adapter_for
 from .claims import DueWork
-from .confirmation import Confirmation, confirm_payment
+from .confirmation import Confirmation, confirm_payment, withdraw_cancel
 from .errors import AskedJustNow, NothingToAsk
-from .evidence import Evidence, Outcome, Source
+from .evidence import Outcome, Source
 from .exchanges import note_health, record_reply, record_request
 from .models import Attention, Channel, ChannelExchange, Payment
 from .nudges import nudge_on_commit
@@ -74,20 +75,13 @@ def _cancel_at_channel(*, payment: Payment, actor: str) -> Payment:
 def record_cancel_answer(
     *, exchange: ChannelExchange, payment: Payment, reply: ChannelReply, at: datetime
 ) -> Confirmation:
-    """Only a confirmed cancellation ends the payment; any other answer leaves the question open."""
+    """Only a confirmed cancellation ends the payment. A refused one leads back to PENDING, and the question goes on; any
+    other answer leaves the cancellation open, to be asked for again under the same reference (FND-8)."""
     evidence = record_reply(request=exchange, payment=payment, reply=reply, at=at)
-    confirmed = reply.outcome is Outcome.CANCELLED
-    told = Evidence(
-        source=Source.QUERY,
-        outcome=Outcome.CANCELLED if confirmed else Outcome.UNKNOWN,
-        at=at,
-        reference=evidence.reference,
-        actor=evidence.actor,
-        code=evidence.code,
-        message=evidence.message,
-        asked_at=exchange.at,
-    )
-    return confirm_payment(payment_id=payment.pk, evidence=told)
+    if reply.outcome in (Outcome.DECLINED, Outcome.REFUSED):
+        return withdraw_cancel(payment_id=payment.pk, evidence=evidence)
+    outcome = Outcome.CANCELLED if reply.outcome is Outcome.CANCELLED else Outcome.UNKNOWN
+    return confirm_payment(payment_id=payment.pk, evidence=replace(evidence, source=Source.QUERY, outcome=outcome))
 
 
 def ask_now(*, payment_id: str, actor: str, at: datetime) -> Payment:

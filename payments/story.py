@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from operator import attrgetter
 
 from .models import (
     Attention,
@@ -55,8 +54,16 @@ class Moment:
 
 def tell(payment: Payment) -> list[Moment]:
     """Return every moment of a payment, oldest first. Seven queries, whatever its length."""
-    moments = sorted(_all_moments(payment), key=attrgetter("at"))
-    return _with_silences(moments)
+    return _with_silences(sorted(_all_moments(payment), key=lambda moment: (moment.at, _rank(moment))))
+
+
+def _rank(moment: Moment) -> int:
+    """The order of what has one time stamp: a state is left before the question goes out, and entered on its answer."""
+    if moment.event in ("accepted", "order_created", "submitted"):
+        return 0
+    if moment.part in (Part.BANK, Part.NOTIFICATION):
+        return 1 if moment.event.endswith("_request") else 2
+    return {Part.STATE: 3, Part.ATTENTION: 4}.get(moment.part, 5)
 
 
 def _all_moments(payment: Payment) -> Iterator[Moment]:

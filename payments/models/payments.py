@@ -52,6 +52,7 @@ class Payment(Stateful):
         AWAITING_REPLY = "AWAITING_REPLY", "sent, reply awaited"
         PROCESSING = "PROCESSING", "the channel is processing it"
         NO_ANSWER = "NO_ANSWER", "no readable answer; the channel is being asked"
+        CANCEL_REFUSED = "CANCEL_REFUSED", "the channel refused to cancel; it is being asked"
         KNOWN_ELSEWHERE = "KNOWN_ELSEWHERE", "the channel told of it before it was sent"
         UNMAPPED_CODE = "UNMAPPED_CODE", "refused with a code nobody has classified"
         CONFIRMED = "CONFIRMED", "confirmed by the channel"
