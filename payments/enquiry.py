@@ -43,7 +43,7 @@ def ask(*, payment_id: str, at: datetime, actor: str = "system") -> Payment:
     adapter = adapter_for(payment.channel)
     request = adapter.query_request(reference=payment.pk)
     exchange = record_request(payment=payment, request=request, at=at, actor=actor)
-    reply = adapter.call(request, at=at)
+    reply = adapter.call(request, at=now())
     payment = record_answer(exchange=exchange, payment=payment, reply=reply, at=now()).payment
     if payment.state == State.CANCEL_PENDING and reply.outcome in (Outcome.PROCESSING, Outcome.NOT_FOUND):
         payment = _cancel_at_channel(payment=payment, actor=actor)
@@ -66,7 +66,7 @@ def _cancel_at_channel(*, payment: Payment, actor: str) -> Payment:
     at = now()
     request = adapter.cancel_request(reference=payment.pk, cancel_reference=f"C-{payment.pk}")
     exchange = record_request(payment=payment, request=request, at=at, actor=actor)
-    reply = adapter.call(request, at=at)
+    reply = adapter.call(request, at=now())
     return record_cancel_answer(exchange=exchange, payment=payment, reply=reply, at=now()).payment
 
 

@@ -41,7 +41,7 @@ def submit_payment(*, payment_id: str, at: datetime) -> Payment:
     payment, request, exchange = _prepare(payment_id=payment_id, at=at)
     if request is None or exchange is None:
         return payment
-    reply = adapter_for(payment.channel).call(request, at=at)
+    reply = adapter_for(payment.channel).call(request, at=now())
     return record_submission(exchange=exchange, payment=payment, reply=reply, at=now()).payment
 
 

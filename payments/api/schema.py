@@ -139,6 +139,8 @@ def add_components(result: dict[str, Any], **kwargs: object) -> dict[str, Any]:
     amount.pop("examples", None)
     for methods in result["paths"].values():
         for operation in methods.values():
+            if "requestBody" in operation:
+                operation["requestBody"]["required"] = True
             for response in operation.get("responses", {}).values():
                 content = response.get("content", {})
                 if content.get("application/json", {}).get("schema") == _ref("Problem"):

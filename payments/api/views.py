@@ -29,7 +29,15 @@ MAX_WAIT_S = 25
 _WAIT = re.compile(r"(?:^|,)\s*wait\s*=\s*([0-9]{1,4})\s*(?:,|;|$)", re.ASCII | re.IGNORECASE)
 
 
-class PaymentsView(APIView):
+class _MoneyView(APIView):
+    """What all answers about money have in common: nobody between us and the caller keeps them."""
+
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        return super().default_response_headers | {"Cache-Control": "no-store"}
+
+
+class PaymentsView(_MoneyView):
     """Request payments and find them again."""
 
     http_method_names = ["get", "post", "head"]
@@ -70,7 +78,7 @@ class PaymentsView(APIView):
         return Response(PaymentPage(_bodies(page.payments, at), following))
 
 
-class PaymentView(APIView):
+class PaymentView(_MoneyView):
     """One payment."""
 
     http_method_names = ["get", "head"]
