@@ -1,12 +1,16 @@
 """What every request passes: security headers and addresses the database can hold."""
 
+import logging
 from collections.abc import Callable
 from http import HTTPStatus
 
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 
 from payments.api.bodies import Problem
 from payments.api.problems import answer
+
+logger = logging.getLogger(__name__)
 
 Next = Callable[[HttpRequest], HttpResponse]
 
@@ -32,6 +36,32 @@ class SecurityHeaders:
         response.headers.setdefault("Content-Security-Policy", _DOCS_CSP if request.path == "/docs" else _CSP)
         response.headers.setdefault("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
         return response
+
+
+class DatabaseAway:
+    """While the database is away, restarts or is overloaded, callers are told to come again: 503, and nothing is lost."""
+
+    RETRY_AFTER_S = 2
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Answer for a database that did not; every other exception stays what it is."""
+        if not isinstance(exception, OperationalError | InterfaceError):
+            return None
+        logger.warning("the database did not answer", extra={"error": str(exception)[:200]})
+        problem = Problem(
+            type="urn:countinghouse:unavailable",
+            title="Service Unavailable",
+            status=503,
+            detail="Not available for a moment. Ask again with the same key; nothing is done twice.",
+            code="unavailable",
+        )
+        return answer(problem, retry_after=self.RETRY_AFTER_S)
 
 
 class PlainPaths:

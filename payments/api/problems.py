@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from django.core.exceptions import PermissionDenied
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpResponse
 from rest_framework import exceptions
 
@@ -16,16 +15,6 @@ from .bodies import Problem
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-
-
-# Whether the request was stored is not known to the caller now; its key finds out.
-_UNAVAILABLE = Problem(
-    type="urn:countinghouse:unavailable",
-    title=HTTPStatus.SERVICE_UNAVAILABLE.phrase,
-    status=503,
-    detail="The database did not answer. Ask again with the same idempotency key.",
-    code="unavailable",
-)
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
@@ -41,9 +30,6 @@ def problem_response(error: Exception, context: dict[str, Any]) -> HttpResponse 
             payment_id=getattr(error, "payment_id", None),
         )
         return answer(problem, retry_after=getattr(error, "retry_after", None))
-    if isinstance(error, OperationalError | InterfaceError):
-        logger.exception("the database did not answer", exc_info=error)
-        return answer(_UNAVAILABLE, retry_after=1)
     if isinstance(error, Http404):
         error = exceptions.NotFound()
     elif isinstance(error, PermissionDenied):

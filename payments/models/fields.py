@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db import models
-from django_fsm import ConcurrentTransitionMixin, FSMField, FSMFieldDescriptor
+from django_fsm import ConcurrentTransition, FSMField, FSMFieldDescriptor
 from ulid import ULID
 
 
@@ -35,11 +35,18 @@ class StateField(FSMField):
         super().__init__(*args, **kwargs)
 
 
-class Stateful(ConcurrentTransitionMixin, models.Model):
-    """A row with a state machine: a stale copy cannot be saved over a newer state (K05)."""
+class Stateful(models.Model):
+    """A row with a state machine: a stale copy cannot be saved over a newer state (K05).
+
+    The library's own mixin for this is not used, since it refreshes a row with the field's protection switched off.
+    """
 
     class Meta:
         abstract = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._remember_state()
 
     def refresh_from_db(self, using: str | None = None, fields: Iterable[str] | None = None, **kwargs: Any) -> None:  # type: ignore[override]
         """Read the row again, its state too."""
@@ -48,7 +55,28 @@ class Stateful(ConcurrentTransitionMixin, models.Model):
             super().refresh_from_db(using=using, fields=fields, **kwargs)
         finally:
             del self.__dict__["_refreshing"]
+        self._remember_state()
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save the row, unless its state in the database is another than the one this copy was read with.
+
+        :raises ConcurrentTransition: somebody else moved the state meanwhile
+        """
+        super().save(*args, **kwargs)
+        self._remember_state()
 
     def full_clean(self, exclude: Iterable[str] | None = None, **kwargs: Any) -> None:  # type: ignore[override]
         """Check all fields but the state, which only transitions write."""
         super().full_clean(exclude={*(exclude or ()), "state"}, **kwargs)
+
+    def _remember_state(self) -> None:
+        if "state" in self.__dict__:  # a deferred state is not read for this
+            self.__dict__["_state_as_read"] = self.__dict__["state"]
+
+    def _do_update(self, base_qs: Any, using: Any, pk_val: Any, *args: Any, **kwargs: Any) -> Any:
+        as_read = self.__dict__.get("_state_as_read")
+        unmoved = base_qs if as_read is None else base_qs.filter(state=as_read)
+        updated = super()._do_update(unmoved, using, pk_val, *args, **kwargs)  # type: ignore[misc]
+        if not updated and base_qs.filter(pk=pk_val).exists():
+            raise ConcurrentTransition("The state was changed by somebody else since this copy was read.")
+        return updated

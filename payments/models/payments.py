@@ -79,44 +79,50 @@ class Payment(Stateful):
     merchant = models.ForeignKey("payments.Merchant", models.PROTECT, related_name="payments", db_index=False)
     order = models.ForeignKey("payments.Order", models.PROTECT, related_name="payments")
     channel = models.ForeignKey("payments.Channel", models.PROTECT, related_name="+", db_index=False)
-    client = models.ForeignKey("payments.ApiClient", models.PROTECT, null=True, related_name="+", db_index=False)
+    client = models.ForeignKey(
+        "payments.ApiClient", models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+    )
     idempotency_key = models.CharField(max_length=255)
     customer_ref = models.CharField(max_length=64)
     payment_token = models.CharField(max_length=128)
-    purpose = models.CharField(max_length=140, default="", db_default="")
+    purpose = models.CharField(max_length=140, default="", db_default="", blank=True)
     amount_minor = models.BigIntegerField()
     currency = models.ForeignKey(
         "payments.Currency", models.PROTECT, db_column="currency", related_name="+", db_index=False
     )
-    replaces = models.ForeignKey("self", models.PROTECT, null=True, related_name="replaced_by", db_index=False)
+    replaces = models.ForeignKey(
+        "self", models.PROTECT, null=True, blank=True, related_name="replaced_by", db_index=False
+    )
     accepted_at = models.DateTimeField()
     expires_at = models.DateTimeField()
 
     state = StateField(choices=State, default=State.QUEUED)
     cause = models.CharField(max_length=24, choices=Cause, default=Cause.WAITING_TO_SEND)
     revision = models.PositiveIntegerField(default=1, db_default=1)
-    captured_minor = models.BigIntegerField(null=True)
-    captured_currency = models.CharField(max_length=3, default="", db_default="")
-    bank_transaction_id = models.CharField(max_length=64, null=True)
-    txn_scope = models.CharField(max_length=10, default="", db_default="")
-    failure_code = models.CharField(max_length=64, default="", db_default="")
-    failure_text = models.CharField(max_length=500, default="", db_default="")
+    captured_minor = models.BigIntegerField(null=True, blank=True)
+    captured_currency = models.CharField(max_length=3, default="", db_default="", blank=True)
+    bank_transaction_id = models.CharField(max_length=64, null=True, blank=True)
+    txn_scope = models.CharField(max_length=10, default="", db_default="", blank=True)
+    failure_code = models.CharField(max_length=64, default="", db_default="", blank=True)
+    failure_text = models.CharField(max_length=500, default="", db_default="", blank=True)
     contradicted = models.BooleanField(default=False, db_default=False)
     sent = models.BooleanField(default=False, db_default=False, help_text="Bytes may have reached the channel once.")
-    queued_at = models.DateTimeField(null=True)
-    submitted_at = models.DateTimeField(null=True)
+    queued_at = models.DateTimeField(null=True, blank=True)
+    submitted_at = models.DateTimeField(null=True, blank=True)
     state_since = models.DateTimeField()
-    completed_at = models.DateTimeField(null=True)
+    completed_at = models.DateTimeField(null=True, blank=True)
 
-    submit_due_at = models.DateTimeField(null=True)
-    send_before = models.DateTimeField(null=True)
+    submit_due_at = models.DateTimeField(null=True, blank=True)
+    send_before = models.DateTimeField(null=True, blank=True)
     submit_attempts = models.PositiveSmallIntegerField(default=0, db_default=0)
-    next_query_at = models.DateTimeField(null=True)
+    next_query_at = models.DateTimeField(null=True, blank=True)
     query_count = models.PositiveIntegerField(default=0, db_default=0)
-    query_deadline = models.DateTimeField(null=True)
-    asked_at = models.DateTimeField(null=True)
-    answered_at = models.DateTimeField(null=True, help_text="When the channel last said how this payment stands.")
-    alerted_at = models.DateTimeField(null=True)
+    query_deadline = models.DateTimeField(null=True, blank=True)
+    asked_at = models.DateTimeField(null=True, blank=True)
+    answered_at = models.DateTimeField(
+        null=True, blank=True, help_text="When the channel last said how this payment stands."
+    )
+    alerted_at = models.DateTimeField(null=True, blank=True)
 
     FIXED = (
         "merchant",

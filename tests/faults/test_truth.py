@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import redis
+import urllib3
 from django.conf import settings
+from django.db import connection
 
 from payments import tasks
 from payments.models import Attention, Payment, Receipt
@@ -63,7 +65,8 @@ FAULTS: list[dict[str, Any]] = [
 @pytest.mark.timeout(400)
 @pytest.mark.django_db(transaction=True)
 def test_a_thousand_payments_under_every_fault_end_as_the_bank_says():
-    """PAY-1 … PAY-4, QRY-1 … QRY-4, NTF-1 … NTF-3, RUN-1: with kills, flushes, broker restarts, doubled tasks, two beats."""
+    """PAY-1 … PAY-4, QRY-1 … QRY-4, NTF-1 … NTF-3, RUN-1: with kills of workers and database, flushes, a broker away,
+    doubled tasks, two beats, and callers who repeat themselves."""
     print(f"fault seed: {SEED} (repeat with FAULT_SEED={SEED})")
     rng = random.Random(SEED)
     with running("--notify-retry-scale", "0.01", "--seed", str(SEED)) as (bank, stack):
@@ -77,6 +80,7 @@ def test_a_thousand_payments_under_every_fault_end_as_the_bank_says():
             paying = payer.submit(_pay, stack, client, random.Random(SEED + 1))
             _disturb(stack, bank, rng, until=paying)  # in this thread: a server ends with the thread that started it
             paying.result()
+        connection.close()  # this test's own, from before the database was killed
         wait_for(_nothing_open, seconds=150, what="an end for every payment", every=0.5)
         _compare(bank)
 
@@ -114,8 +118,16 @@ def _pay(stack: Stack, client: Any, rng: random.Random) -> None:
             "orderNo": f"A-{number}",
         }
         for _ in range(times):
+            wait_for(lambda: accepted(body), seconds=20, what=f"an answer about order {number}", every=0.2)
+
+    def accepted(body: dict[str, str]) -> bool:
+        """Ask until accepted, as a caller does: 503 while the database restarts, 409 while the same key is taken in."""
+        try:
             status, _, answer = stack.call("POST", "/payments", key=client.key, body=body)
-            assert status in (201, 202), answer
+        except urllib3.exceptions.HTTPError:
+            return False
+        assert status in (201, 202, 409, 503), answer
+        return status in (201, 202)
 
     with ThreadPoolExecutor(8) as callers:
         for done in [callers.submit(request, *each) for each in requests]:
@@ -127,7 +139,7 @@ def _disturb(stack: Stack, bank: SandboxBank, rng: random.Random, *, until: Futu
     from tests.servers import servers
 
     broker = redis.Redis(unix_socket_path=settings.CACHE_URL.removeprefix("unix://").split("?")[0])
-    deeds = ["kill", "flush", "double", "kill", "outage", "double", "broker"]
+    deeds = ["kill", "flush", "double", "database", "outage", "kill", "double", "broker"]
     pause = threading.Event()
     for turn in range(1000):
         if until.done() and turn >= len(deeds):
@@ -148,6 +160,10 @@ def _disturb(stack: Stack, bank: SandboxBank, rng: random.Random, *, until: Futu
                 bank.control(
                     "POST", "/control/outage", {"kind": rng.choice(["refuse", "reset", "http_503"]), "seconds": 2}
                 )
+            case "database" if servers:
+                servers[0].kill()
+                servers[0].start()
+                servers[0].wait_ready()
             case "broker" if servers:
                 servers[1].kill()
                 pause.wait(2)

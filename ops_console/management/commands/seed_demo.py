@@ -22,8 +22,8 @@ from ...roles import grant_role
 
 LOGINS = ("support", "ops", "admin", "auditor")
 PAYMENTS = (
-    ("C12345", "128.00", "tok_drop", "Membership, one year"),
-    ("C12345", "30.00", "tok_success", "Top-up"),
+    ("C20009", "99.00", "tok_drop", "Membership, one year"),
+    ("C20010", "30.00", "tok_success", "Top-up"),
     ("C20011", "66.60", "tok_decline", "Top-up"),
     ("C20012", "250.00", "tok_processing", "Course"),
     ("C20013", "88.00", "tok_invisible", "Course"),
