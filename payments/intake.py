@@ -388,11 +388,11 @@ def _accept_replacement(
         save_traced(first, trace.named("cancelled"), fields=STATE_FIELDS)
         outbox.record(type_="payment.cancelled", payment=first, at=at)
         settle_order(order=row, ended=first, trace=trace, at=at)
-    elif first.state == State.QUEUED:
-        first.doubt(cause=Cause.REPLACED, at=at)
-        first.await_cancel(cause=Cause.REPLACED, at=at)
-        save_traced(first, trace.named("cancel_pending"), fields=STATE_FIELDS)
     elif first.state != State.CANCEL_PENDING:
+        if first.state == State.QUEUED:  # it left once and was refused for now: not sent again, but asked about
+            first.doubt(cause=Cause.REPLACED, at=at)
+            save_traced(first, trace.named("pending"), fields=STATE_FIELDS)
+            outbox.record(type_="payment.pending", payment=first, at=at)
         first.await_cancel(cause=Cause.REPLACED, at=at)
         save_traced(first, trace.named("cancel_pending"), fields=STATE_FIELDS)
         outbox.record(type_="payment.cancel_pending", payment=first, at=at)

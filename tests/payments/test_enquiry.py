@@ -155,6 +155,20 @@ class TestReplacement:
         assert first.state == State.SUCCEEDED
         assert (second.state, second.cause) == (State.CANCELLED, Cause.NEVER_SENT)
 
+    def test_a_payment_refused_for_now_is_asked_about_and_closed_never_sent_again(self, client_at_bank, bank):
+        first = sent(client_at_bank, "tok_busy")
+        assert (first.state, first.sent) == (State.QUEUED, True)
+
+        second = self.replace(client_at_bank, first)
+        first.refresh_from_db()
+        assert (first.state, second.state) == (State.CANCEL_PENDING, State.CREATED)
+
+        enquiry.ask(payment_id=first.pk, at=now() + timedelta(hours=1))
+        first.refresh_from_db()
+        second.refresh_from_db()
+        assert first.state in (State.FAILED, State.CANCELLED)
+        assert second.state == State.QUEUED
+
     def test_a_refused_close_leaves_the_question_open(self, client_at_bank, bank):
         first = sent(client_at_bank, "tok_processing")
         second = self.replace(client_at_bank, first)

@@ -1,8 +1,10 @@
 """EVT-1, EVT-2, K19: events are dispatched until taken, each claim is one statement, dead letters can be replayed."""
 
+import io
 from datetime import timedelta
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from payments import outbox
 from payments.models import Attention, OutboxEvent
@@ -98,3 +100,20 @@ def test_two_dispatchers_never_claim_the_same_event(client_of_merchant):
     ids = [event.pk for claim in claims for event in claim]
     assert len(ids) == len(set(ids)) == 40
     assert max(map(len, claims)) <= 15
+
+
+def test_the_command_lists_dead_letters_and_replays_the_chosen(client_of_merchant):
+    a_payment(client_of_merchant)
+    OutboxEvent.objects.update(due_at=None, dead_at=NOW, last_error="receiver away")
+    event = OutboxEvent.objects.get()
+    out = io.StringIO()
+
+    call_command("dead_letters", stdout=out)
+    with pytest.raises(CommandError, match="Nothing was replayed"):
+        call_command("dead_letters", replay=[str(event.pk), "999999999"])
+    assert f"{event.pk}  payment.accepted" in out.getvalue()
+
+    call_command("dead_letters", replay=[str(event.pk)], stdout=out)
+    event.refresh_from_db()
+    assert event.dead_at is None
+    assert event.due_at is not None

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from payments import enquiry, intake, notifications, outbox, submission
 from payments.errors import PaymentsError
 from payments.models import InboundNotification, Order, Payment
+from payments.models.fields import new_id
 from tests import factories
 from tests.payments.test_notifications import news, signed
 from tests.stack import SandboxBank, wait_for
@@ -52,14 +53,14 @@ class OrderLife(RuleBasedStateMachine):
     def begin(self) -> None:
         bank.control("POST", "/control/reset", {})
         bank.faults(*({"match": {"token": t, "operation": "pay"}, "effects": e} for t, e in SCRIPTS.items()))
-        code = f"bank-{Payment.objects.count()}-{Order.objects.count()}-{id(self) % 9999}"
+        code = f"b-{new_id().lower()}"
         self.channel = factories.a_channel(
-            code[:32],
+            code,
             settings={"base_url": bank.url, "merchant_id": "M-DEMO", "key_id": "demo-1", "secret_env": "BANK_KEY"},
-            connect_timeout_s=1,
-            read_timeout_s=1,
+            connect_timeout_s=5,
+            read_timeout_s=20,  # so that the bank has decided when a submission returns, however loaded the machine is
         )
-        self.client = factories.an_api_client(merchant=factories.a_merchant(channel=self.channel, code=code[:32]))
+        self.client = factories.an_api_client(merchant=factories.a_merchant(channel=self.channel, code=code))
         self.requests: list[intake.PaymentOrder] = []
         self.pay_count = 0
 
@@ -179,7 +180,7 @@ class OrderLife(RuleBasedStateMachine):
             return
         if payment.state == State.CREATED or payment.is_final:
             return
-        if payment.submitted_at and now() - payment.submitted_at < timedelta(seconds=HIDDEN_S + 0.1):
+        if now() - payment.state_since < timedelta(seconds=HIDDEN_S + 0.1):
             return  # the bank keeps its promise about its windows: what it hides it shows before they end
         enquiry.ask(payment_id=payment.pk, at=now() + timedelta(hours=1))
 
