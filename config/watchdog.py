@@ -49,7 +49,7 @@ class Watchdog:
             with self._app.connection_for_read() as connection:
                 channel = connection.channel()
                 names = list(self._app.amqp.queues.consume_from)
-                return sum(channel.queue_declare(name, passive=True).message_count for name in names)
+                return sum(channel.queue_declare(name, passive=True).message_count for name in names)  # type: ignore[attr-defined]
         except Exception as error:  # noqa: BLE001  (whatever the broker's client raises)
             logger.warning("watchdog: broker not reached", extra={"error": type(error).__name__})
             return 0

@@ -7,8 +7,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from queue import Empty, SimpleQueue
 
 from django.db import close_old_connections, connections
 from django.utils.timezone import now
@@ -60,23 +61,45 @@ class Drain:
 
     def _run(self) -> int:
         until = time.monotonic() + CLAIM_FOR_S
-        under_way: set[Future[None]] = set()
-        handled, slots = 0, self._channel.slots
-        with ThreadPoolExecutor(slots, thread_name_prefix=f"{self._key[0]}-{self._key[1]}") as pool:
+        todo: SimpleQueue[str | None] = SimpleQueue()
+        done: SimpleQueue[str] = SimpleQueue()
+        threads: list[threading.Thread] = []
+        under_way, handled = 0, 0
+        try:
             while True:
                 claiming = time.monotonic() < until and not _stopping.is_set()
                 ids: list[str] = []
-                if claiming and len(under_way) < slots:
+                if claiming and under_way < self._channel.slots:
                     self._again.clear()
-                    ids = self._claim(channel=self._channel, limit=slots - len(under_way), at=now())
-                    under_way |= {pool.submit(self._one, id_) for id_ in ids}
-                    handled += len(ids)
-                if not under_way and not ids and not (claiming and self._again.is_set()):
-                    break
-                under_way = wait(under_way, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).not_done
-            for _ in range(slots):
-                pool.submit(connections.close_all)
-        return handled
+                    ids = self._claim(channel=self._channel, limit=self._channel.slots - under_way, at=now())
+                for payment_id in ids:
+                    todo.put(payment_id)
+                under_way, handled = under_way + len(ids), handled + len(ids)
+                self._staff(threads, under_way, todo, done)
+                if not under_way and not (claiming and self._again.is_set()):
+                    return handled
+                under_way -= _finished(done)
+        finally:
+            for _ in threads:
+                todo.put(None)
+            for thread in threads:
+                thread.join()
+
+    def _staff(
+        self, threads: list[threading.Thread], wanted: int, todo: "SimpleQueue[str | None]", done: "SimpleQueue[str]"
+    ) -> None:
+        while len(threads) < wanted:
+            name = f"{self._key[0]}-{self._key[1]}-{len(threads)}"
+            threads.append(threading.Thread(target=self._work, args=(todo, done), name=name, daemon=True))
+            threads[-1].start()
+
+    def _work(self, todo: "SimpleQueue[str | None]", done: "SimpleQueue[str]") -> None:
+        try:
+            while (payment_id := todo.get()) is not None:
+                self._one(payment_id)
+                done.put(payment_id)
+        finally:
+            connections.close_all()
 
     def _one(self, payment_id: str) -> None:
         close_old_connections()
@@ -86,6 +109,19 @@ class Drain:
             # Its lease brings it back; the others must not wait for it.
             logger.exception("due work failed", extra={"work": self._key[0], "payment_id": payment_id})
             close_old_connections()
+
+
+def _finished(done: "SimpleQueue[str]") -> int:
+    """Wait a moment for something to finish, then count all that has."""
+    try:
+        done.get(timeout=LOOK_EVERY_S)
+    except Empty:
+        return 0
+    count = 1
+    while not done.empty():
+        done.get_nowait()
+        count += 1
+    return count
 
 
 def drain_all(*, work: str, claim: Claim, handle: Handle, due: Callable[[datetime], list[Channel]]) -> int:

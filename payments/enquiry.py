@@ -15,6 +15,7 @@ from .evidence import Outcome, Source
 from .exchanges import note_health, record_reply, record_request
 from .models import Attention, Channel, ChannelExchange, Payment
 from .nudges import nudge_on_commit
+from .permits import take_permits
 from .signals import attention_needed
 from .units import whole_unit
 
@@ -44,20 +45,20 @@ def ask(*, payment_id: str, at: datetime, actor: str = "system") -> Payment:
     request = adapter.query_request(reference=payment.pk)
     exchange = record_request(payment=payment, request=request, at=at, actor=actor)
     reply = adapter.call(request, at=now())
-    payment = record_answer(exchange=exchange, payment=payment, reply=reply, at=now()).payment
+    answered_at = now()
+    payment = record_answer(exchange=exchange, payment=payment, reply=reply, at=answered_at).payment
+    note_health(channel_id=payment.channel_id, reply=reply, at=answered_at)
     if payment.state == State.CANCEL_PENDING and reply.outcome in (Outcome.PROCESSING, Outcome.NOT_FOUND):
         payment = _cancel_at_channel(payment=payment, actor=actor)
     return payment
 
 
 @whole_unit
+@transaction.atomic
 def record_answer(*, exchange: ChannelExchange, payment: Payment, reply: ChannelReply, at: datetime) -> Confirmation:
     """Store an answer and let it move the payment, in one transaction."""
-    with transaction.atomic():
-        evidence = record_reply(request=exchange, payment=payment, reply=reply, at=at)
-        done = confirm_payment(payment_id=payment.pk, evidence=evidence)
-    note_health(channel_id=payment.channel_id, reply=reply, at=at)
-    return done
+    evidence = record_reply(request=exchange, payment=payment, reply=reply, at=at)
+    return confirm_payment(payment_id=payment.pk, evidence=evidence)
 
 
 def _cancel_at_channel(*, payment: Payment, actor: str) -> Payment:
@@ -88,7 +89,7 @@ def ask_now(*, payment_id: str, actor: str, at: datetime) -> Payment:
     """Ask the channel on a person's or a client's word, by the same path as the sweep (QRY-5).
 
     :raises NothingToAsk: the payment was never sent
-    :raises AskedJustNow: it was asked less than three seconds ago
+    :raises AskedJustNow: it was asked less than three seconds ago, or the channel's rate permits no call now
     """
     with transaction.atomic():
         payment = Payment.objects.select_for_update(no_key=True).get(pk=payment_id)
@@ -96,6 +97,8 @@ def ask_now(*, payment_id: str, actor: str, at: datetime) -> Payment:
             raise NothingToAsk
         if payment.asked_at is not None and at - payment.asked_at < ASK_NOW_EVERY:
             raise AskedJustNow(seconds=ASK_NOW_EVERY.seconds)
+        if not take_permits(channel=payment.channel, wanted=1):
+            raise AskedJustNow(seconds=1)
         Payment.objects.filter(pk=payment.pk).update(asked_at=at)
     return ask(payment_id=payment_id, at=at, actor=actor)
 

@@ -42,21 +42,22 @@ def submit_payment(*, payment_id: str, at: datetime) -> Payment:
     if request is None or exchange is None:
         return payment
     reply = adapter_for(payment.channel).call(request, at=now())
-    return record_submission(exchange=exchange, payment=payment, reply=reply, at=now()).payment
+    at = now()
+    done = record_submission(exchange=exchange, payment=payment, reply=reply, at=at)
+    if reply.code == "OTHER_REFERENCE":
+        _reply_for_another(payment=payment, exchange=exchange, at=at)
+    note_health(channel_id=payment.channel_id, reply=reply, at=at)
+    return done.payment
 
 
 @whole_unit
+@transaction.atomic
 def record_submission(
     *, exchange: ChannelExchange, payment: Payment, reply: ChannelReply, at: datetime
 ) -> Confirmation:
     """Store the channel's reply to a payment request and let it move the payment, in one transaction."""
-    with transaction.atomic():
-        evidence = record_reply(request=exchange, payment=payment, reply=reply, at=at)
-        done = confirm_payment(payment_id=payment.pk, evidence=evidence)
-    if reply.code == "OTHER_REFERENCE":
-        _reply_for_another(payment=payment, exchange=exchange, at=at)
-    note_health(channel_id=payment.channel_id, reply=reply, at=at)
-    return done
+    evidence = record_reply(request=exchange, payment=payment, reply=reply, at=at)
+    return confirm_payment(payment_id=payment.pk, evidence=evidence)
 
 
 @whole_unit
