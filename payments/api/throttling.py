@@ -6,6 +6,9 @@ import time
 from functools import cache
 from typing import Any
 
+# Imported in full before any thread may count: the storage would take another thread's half-done import of its client
+# for a client too old, and the request would fail.
+import redis  # noqa: F401
 from django.conf import settings
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage, RedisStorage, Storage

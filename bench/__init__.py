@@ -1,0 +1,1 @@
+"""Measurements: each module here is one, bin/bench NAME [--quick]. They start their own servers (room/)."""

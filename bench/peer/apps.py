@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class PeerConfig(AppConfig):
+    name = "bench.peer"
+    label = "peer"

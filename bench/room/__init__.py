@@ -1,0 +1,1 @@
+"""What measurements share: servers of their own, HTTP load, the report."""
