@@ -3,9 +3,17 @@
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import CsrfViewMiddleware
+from django.middleware.locale import LocaleMiddleware
+from django_htmx.middleware import HtmxMiddleware
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from payments.api.bodies import Problem
 from payments.api.problems import answer
@@ -62,6 +70,35 @@ class DatabaseAway:
             code="unavailable",
         )
         return answer(problem, retry_after=self.RETRY_AFTER_S)
+
+
+_PROGRAMS = ("/payments", "/notifications/")
+
+
+def for_people(middleware: type) -> type:
+    """The middleware for pages alone: programs that call the API have no session, language, message or form."""
+
+    class ForPeople(middleware):  # type: ignore[misc]
+        def __call__(self, request: HttpRequest) -> Any:
+            if request.path_info.startswith(_PROGRAMS):
+                return self.get_response(request)
+            return super().__call__(request)
+
+        if hasattr(middleware, "process_view"):
+
+            def process_view(self, request: HttpRequest, *args: Any) -> Any:
+                return None if request.path_info.startswith(_PROGRAMS) else super().process_view(request, *args)
+
+    return ForPeople
+
+
+StaticFiles = for_people(WhiteNoiseMiddleware)
+Sessions = for_people(SessionMiddleware)
+Language = for_people(LocaleMiddleware)
+Csrf = for_people(CsrfViewMiddleware)
+Users = for_people(AuthenticationMiddleware)
+Messages = for_people(MessageMiddleware)
+Htmx = for_people(HtmxMiddleware)
 
 
 class PlainPaths:

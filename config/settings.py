@@ -50,17 +50,17 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "config.middleware.SecurityHeaders",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.locale.LocaleMiddleware",
+    "config.middleware.StaticFiles",
+    "config.middleware.Sessions",
+    "config.middleware.Language",
     "django.middleware.common.CommonMiddleware",
     "config.middleware.PlainPaths",
     "config.middleware.DatabaseAway",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
+    "config.middleware.Csrf",
+    "config.middleware.Users",
+    "config.middleware.Messages",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
+    "config.middleware.Htmx",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -87,11 +87,14 @@ TEMPLATES = [
 # One SQL dialect everywhere. Without DATABASE_URL the embedded server under var/ is used.
 DATABASES = {"default": env.db_url("DATABASE_URL", default=embedded.database_url())}
 DATABASES["default"] |= {
+    "ENGINE": "config.database",
     "CONN_MAX_AGE": env.int("DATABASE_CONN_MAX_AGE", default=60),
     "CONN_HEALTH_CHECKS": True,
     "OPTIONS": {
         "options": "-c statement_timeout=10000 -c lock_timeout=2000 -c idle_in_transaction_session_timeout=30000",
         "application_name": "countinghouse",
+        # For the few statements of payments.prepared; 0 where a pooler forbids prepared statements (PgBouncer < 1.21).
+        "prepare_threshold": env.int("DATABASE_PREPARE_THRESHOLD", default=1) or None,
         **DATABASES["default"].get("OPTIONS", {}),  # such as ?sslmode=verify-full of DATABASE_URL
     },
 }

@@ -13,8 +13,9 @@ from django.shortcuts import render
 from django.utils import timezone, translation
 from django.utils.cache import add_never_cache_headers, patch_cache_control
 from django.views.decorators.gzip import gzip_page
-from django_htmx.http import HttpResponseClientRedirect
+from django_htmx.http import HttpResponseClientRedirect, HttpResponseClientRefresh
 
+from payments.masking import holds_card_number
 from payments.models import Attention, Payment
 
 from .people import Operator, operator_of
@@ -60,7 +61,7 @@ def console_page(
     def decorate(view: Callable[..., HttpResponse]) -> ConsoleView:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if request.method not in methods:
+            if ("GET" if request.method == "HEAD" else request.method) not in methods:
                 return HttpResponseNotAllowed(methods)
             if not request.user.is_authenticated:
                 return _to_login(request)
@@ -75,6 +76,8 @@ def console_page(
             return response
 
         def _answer(request: ConsoleRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if getattr(request, "htmx", None) and not request.operator.may(capability):
+                return HttpResponseClientRefresh()  # the whole page says what is missing
             if request.operator.role is None:
                 return render(request, "ops_console/no_role.html", status=403)
             if not request.operator.may(capability):
@@ -90,10 +93,13 @@ def console_page(
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:
-    response = redirect_to_login(request.get_full_path() if request.method == "GET" else "")
+    """To the log-in page and back; a card number in the address does not travel along."""
+    back = request.get_full_path() if request.method == "GET" else ""
+    if any(holds_card_number(value) for value in map(str, request.GET.values())):
+        back = request.path
     if getattr(request, "htmx", None):
-        return HttpResponseClientRedirect(redirect_to_login("").url)  # type: ignore[attr-defined]
-    return response
+        return HttpResponseClientRedirect(redirect_to_login(back).url)  # type: ignore[attr-defined]
+    return redirect_to_login(back)
 
 
 def _language_of(request: ConsoleRequest) -> str:

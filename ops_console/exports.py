@@ -25,7 +25,9 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 def harmless(text: str) -> str:
     """The text so that no spreadsheet calculates with it: an apostrophe before what would begin a formula."""
     text = mask_card_numbers(text)
-    return f"'{text}" if text.lstrip(" \u00a0\u3000").startswith(_FORMULA_STARTS) or text[:1] in _FORMULA_STARTS else text
+    return (
+        f"'{text}" if text.lstrip(" \u00a0\u3000").startswith(_FORMULA_STARTS) or text[:1] in _FORMULA_STARTS else text
+    )
 
 
 def payments_csv(payments: Iterable[Payment], *, zone: ZoneInfo, at: datetime) -> tuple[str, int]:

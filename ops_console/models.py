@@ -58,7 +58,9 @@ class OperatorAction(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["token"], condition=Q(token__isnull=False), name="operator_action_token_once")
+            models.UniqueConstraint(
+                fields=["token"], condition=Q(token__isnull=False), name="operator_action_token_once"
+            )
         ]
         indexes = [
             models.Index(fields=["operation_id"], name="operator_action_operation"),

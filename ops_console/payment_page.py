@@ -43,10 +43,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What just came of an action, shown in place. `code` is a refusal's, or `asked`, `asked_before`, `unmasked`."""
+    """What just came of an action, shown in place.
+
+    :ivar code: of `wording.NOTICES` or `wording.REFUSALS`
+    :ivar tone: `good`, `bad`, or empty where nothing was gained or lost
+    """
 
     code: str
-    good: bool
+    tone: str = ""
     changes: tuple[Change, ...] = ()
 
 
@@ -101,6 +105,11 @@ def page_context(
         "words": words.words_for(payment),
         "attentions": timeline.open_attentions(rows),
         "timeline": told,
+        "own_query": {
+            "part": told.chosen,
+            "order": "oldest" if told.oldest_first else "",
+            "page": told.page if told.page > 1 else "",
+        },
         "related": [Related(row, True) for row in same_order] + [Related(row, False) for row in same_customer],
         "customer": payment.customer_ref if bare else masked_customer(payment.customer_ref),
         "bare": bare,
@@ -108,6 +117,7 @@ def page_context(
         "may_unmask": operator.may(Capability.UNMASK),
         "may_see_raw": operator.may(Capability.RAW_MESSAGES),
         "token": uuid4(),
+        "unmask_token": uuid4(),
         "as_of": at,
         "poll_seconds": 0 if bare or not operator.preferences.refresh else _poll_seconds(payment, judged, at),
         "notice": notice,
@@ -122,7 +132,14 @@ def changes_since(*, payment: Payment, revision: int) -> tuple[Change, ...]:
 
 def refusal_notice(refusal: PaymentsError | ConsoleRefusal, changes: tuple[Change, ...] = ()) -> Notice:
     """A refusal as the page shows it."""
-    return Notice(refusal.code, good=False, changes=changes)
+    return Notice(refusal.code, "bad", changes)
+
+
+def asked_notice(payment: Payment) -> Notice:
+    """What came of asking the bank: an answer counts only if it came after the question."""
+    if payment.answered_at is None or payment.asked_at is None or payment.answered_at < payment.asked_at:
+        return Notice("silent")
+    return Notice("final", "good") if payment.is_final else Notice("open")
 
 
 def _related(operator: Operator, payment: Payment) -> tuple[list[Payment], list[Payment]]:
@@ -140,7 +157,8 @@ def _related(operator: Operator, payment: Payment) -> tuple[list[Payment], list[
         .select_related("order")
         .order_by("-pk")
     )
-    same_order, same_customer = [], []
+    same_order: list[Payment] = []
+    same_customer: list[Payment] = []
     for row in found:
         (same_order if row.order_id == payment.order_id else same_customer).append(row)
     return same_order, same_customer
@@ -166,4 +184,3 @@ def _poll_seconds(payment: Payment, judged: verdict.Verdict, at: datetime) -> in
     if payment.is_final and not payment.contradicted:
         return 15 if judged.answer is verdict.Answer.YES else 30
     return 3 if at - payment.accepted_at < YOUNG else 10
-

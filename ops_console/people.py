@@ -92,5 +92,3 @@ def operator_of(user: User) -> Operator:
 def save_preferences(*, user: User, **chosen: object) -> None:
     """Keep what a person chose; what is not named stays."""
     Preferences.objects.update_or_create(user=user, defaults=chosen)
-
-

@@ -142,8 +142,7 @@ def _readable(row: Row, payment: Payment, *, raw: bool, bare: bool) -> Row:
     if not row.moment.raw:
         return row
     body = row.moment.raw if bare else masks.masked_message(row.moment.raw, payment)
-    named = {name: getattr(row.moment, name) for name in story.Moment.__slots__}
-    return replace(row, moment=story.Moment(**named | {"raw": body if raw else ""}))
+    return replace(row, moment=replace(row.moment, raw=body if raw else ""))
 
 
 def _with_days(rows: list[Row]) -> Iterable[Row]:

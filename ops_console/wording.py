@@ -6,9 +6,8 @@ from outside (codes, texts, names) is shown as it came.
 
 from django.utils.functional import Promise
 from django.utils.text import format_lazy
-from django.utils.translation import get_language
+from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy as _p
 
 from payments.models import Attention, Channel, InboundNotification, Order, Payment
 from payments.words import TAG_WORDS, Tag
@@ -38,6 +37,7 @@ CAUSES: dict[str, Word] = {
     Cause.AWAITING_REPLY: _("sent, reply awaited"),
     Cause.PROCESSING: _("the bank is processing it"),
     Cause.NO_ANSWER: _("no readable answer; the bank is being asked"),
+    Cause.CANCEL_REFUSED: _("the bank refused to cancel; it is being asked"),
     Cause.KNOWN_ELSEWHERE: _("the bank told of it before it was sent"),
     Cause.UNMAPPED_CODE: _("refused with a code nobody has classified"),
     Cause.CONFIRMED: _("confirmed by the bank"),
@@ -88,13 +88,15 @@ EVENTS: dict[str, Word] = {
     "cancelled": _("Cancelled, not charged"),
     "cancel_pending": _("Cancellation begun"),
     "cancel_requested": _("Cancellation begun"),
+    "cancel_refused": _("Cancellation refused; result open"),
     "review_required": _("Put before a person"),
     "contradicted": _("Contradicted by the bank"),
     "edited": _("Record changed"),
     "receipt": _("Money received after the end"),
     "notification": _("Notification from the bank"),
     "outbox_event": _("Event announced"),
-    "order_accepted": _("Order: a payment begins"),
+    "order_accepted": _("Order created"),
+    "order_created": _("Order created"),
     "order_paying": _("Order: a payment begins"),
     "order_paid": _("Order paid in full"),
     "order_reopened": _("Order may be paid again"),
@@ -254,9 +256,9 @@ RULES: dict[str, Word] = {
     "proven-not-charged": _("The bank confirmed just now that nothing was taken."),
 }
 ANSWERS: dict[str, Word] = {
-    "YES": _p("verdict", "YES"),
-    "NO": _p("verdict", "NO"),
-    "NOT_YET": _p("verdict", "NOT YET"),
+    "YES": pgettext_lazy("verdict", "YES"),
+    "NO": pgettext_lazy("verdict", "NO"),
+    "NOT_YET": pgettext_lazy("verdict", "NOT YET"),
 }
 ROLES: dict[str, Word] = {
     Role.SUPPORT: _("support"),
@@ -277,8 +279,19 @@ REFUSALS: dict[str, Word] = {
     "page_stale": _("The payment has changed since this page was shown. Nothing was done; look again below."),
     "token_misused": _("This form belongs to another operation. Nothing was done; the page is fresh now."),
     "too_many_rows": _("More than 10,000 rows match. Narrow the filter and export again."),
+    "too_slow": _("The list took longer than three seconds and was cut"),
     "nothing_to_ask": _("This payment was never sent, so there is nothing to ask the bank."),
     "asked_just_now": _("The bank was asked moments ago. Wait three seconds and ask again."),
+}
+# What came of an action, said where the action was.
+NOTICES: dict[str, Word] = {
+    "final": _("The bank was asked and answered. The result is final."),
+    "open": _("The bank was asked and answered. The result is still open."),
+    "silent": _("The bank was asked and gave no readable answer. Nothing is known that was not known before."),
+    "asked_before": _("The bank was asked once already by this form; this is what came of it."),
+    "unmasked": _("Customer and token are shown in full for this view. The look was recorded."),
+    "used_up": _("This look was shown already. To see it again, give the reason again."),
+    "card_number": _("A card number does not belong in a reason. It was not kept."),
 }
 FOUND_BY: dict[str, Word] = {
     "payment": _("Payment id"),
@@ -328,6 +341,8 @@ def value_word(name: str, value: str) -> Word:
             return ATTENTIONS[value]
         case "state" | "ours" | "theirs" | "lastAnswer" | "outcome" if value in STATES:
             return STATES[value]
+        case "classification" if value == "UNKNOWN":
+            return _("not classified")
         case "source" | "outcome" | "classification" | "handled" | "delivery" | "theirs" | "lastAnswer" | "operation":
             return VALUES.get(value, value)
         case "role" if value in ROLES:

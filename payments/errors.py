@@ -143,6 +143,16 @@ class OrderAmountDiffers(PaymentsError):
         super().__init__(f"The order is over {payable}, the payment over {asked}.")
 
 
+class OrderHasOtherCustomer(PaymentsError):
+    """The order belongs to another customer than the one who would pay."""
+
+    code = "order_has_other_customer"
+    field = "customerId"
+
+    def __init__(self, *, order_no: str) -> None:
+        super().__init__(f"Order {order_no} belongs to another customer.")
+
+
 class LooksLikeSecondPayment(PaymentsError):
     """Same customer and amount as a payment that is open or has just succeeded (PAY-17)."""
 

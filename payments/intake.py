@@ -10,7 +10,7 @@ import re
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import IntegrityError, connection, transaction
 from django.db.utils import DatabaseError, OperationalError
@@ -25,7 +25,9 @@ from .errors import (
     LooksLikeSecondPayment,
     OrderAmountDiffers,
     OrderHasLivePayment,
+    OrderHasOtherCustomer,
     OrderTakesNoPayment,
+    PaymentsError,
     ReplacementRefused,
     RequestInProgress,
 )
@@ -35,6 +37,7 @@ from .models.fields import new_id
 from .models.history import Trace, insert_traced, save_traced
 from .money import Money
 from .nudges import nudge, nudge_on_commit
+from .prepared import prepared_cursor
 from .reference_data import channel_named, currency_named
 from .units import constraint_of, sqlstate, whole_unit_without_waiting
 
@@ -93,6 +96,8 @@ class Accepted:
 
     payment_id: str
     new: bool
+    alone: Payment | None = None
+    """The new payment when it is its order's first, as it was inserted: an answer about it needs no reading."""
 
 
 def accept_payment(*, client: ApiClient, order: PaymentOrder, at: datetime) -> Accepted:
@@ -105,10 +110,13 @@ def accept_payment(*, client: ApiClient, order: PaymentOrder, at: datetime) -> A
     :raises CardNumberRefused, CurrencyNotRegistered, ChannelNotUsable: what the request itself forbids
     """
     _refuse_card_numbers(order)
-    currency = currency_named(order.amount.currency)
-    if currency is None or not currency.enabled:
-        raise CurrencyNotRegistered(currency=order.amount.currency)
-    channel = _usable_channel(client, order, currency)
+    try:
+        channel = _usable_channel(client, order, _usable_currency(order))
+    except PaymentsError:
+        # What takes no new payment must still find the one its key stands for: "nothing stored" would be a lie (PAY-9).
+        if (known := _find_known(client.merchant_id, order.idempotency_key)) is not None:
+            return _same_request(known, order)
+        raise
     try:
         return _accept(client=client, order=order, channel=channel, at=at)
     except OperationalError as error:
@@ -121,6 +129,13 @@ def _refuse_card_numbers(order: PaymentOrder) -> None:
     for field, text in (("paymentToken", order.payment_token), ("purpose", order.purpose)):
         if _DIGITS.search(text) and holds_card_number(text):
             raise CardNumberRefused(field=field)
+
+
+def _usable_currency(order: PaymentOrder) -> Currency:
+    currency = currency_named(order.amount.currency)
+    if currency is None or not currency.enabled:
+        raise CurrencyNotRegistered(currency=order.amount.currency)
+    return currency
 
 
 def _usable_channel(client: ApiClient, order: PaymentOrder, currency: Currency) -> Channel:
@@ -138,119 +153,124 @@ def _accept(*, client: ApiClient, order: PaymentOrder, channel: Channel, at: dat
     payment_id = new_id()
     if order.replaces is None:
         values = _values(client=client, order=order, channel=channel, payment_id=payment_id, at=at)
-        outcome = _insert_at_once(order, values)
+        outcome = _insert_at_once(values)
         if outcome == "new":
             nudge("submit_due")
-            return Accepted(payment_id, new=True)
-        if outcome == "known key":
-            return _known(client=client, order=order)
+            return Accepted(payment_id, new=True, alone=_as_inserted(values, channel))
+        if isinstance(outcome, _Known):
+            return _same_request(outcome, order)
         if outcome.startswith("second "):
             raise LooksLikeSecondPayment(payment_id=outcome.removeprefix("second "), window=SECOND_PAYMENT_WINDOW)
     return _accept_for_known_order(client=client, order=order, channel=channel, payment_id=payment_id, at=at)
 
 
-def _known(*, client: ApiClient, order: PaymentOrder) -> Accepted:
+class _Known(NamedTuple):
+    """What an earlier request with this key made."""
+
+    payment_id: str
+    fingerprint: str
+
+
+def _find_known(merchant_id: int, key: str) -> _Known | None:
+    found = IdempotencyRecord.objects.filter(
+        merchant_id=merchant_id, scene=SCENE, business_key=key, operation=OPERATION
+    ).values_list("payment_id", "fingerprint")
+    row = found.first()
+    return _Known(*row) if row else None
+
+
+def _same_request(known: _Known, order: PaymentOrder) -> Accepted:
     """The payment an earlier request with this key made.
 
     :raises IdempotencyKeyReused: with other content
     """
-    record = IdempotencyRecord.objects.get(
-        merchant_id=client.merchant_id, scene=SCENE, business_key=order.idempotency_key, operation=OPERATION
-    )
-    if record.fingerprint != order.fingerprint():
-        raise IdempotencyKeyReused(payment_id=record.payment_id)
-    return Accepted(record.payment_id, new=False)
+    if known.fingerprint != order.fingerprint():
+        raise IdempotencyKeyReused(payment_id=known.payment_id)
+    return Accepted(known.payment_id, new=False)
 
 
-# The common case: one statement. Each part depends on the one before, so that a key or an order known already stops it.
-# Names of history columns are checked against the models by a test.
+# The common case: one statement, prepared once per connection. Each part depends on the one before, so that a key or an
+# order known already stops it. The columns it names are checked against the models by a test.
 _PAYMENT_COLUMNS = (
     "id, merchant_id, order_id, channel_id, client_id, idempotency_key, customer_ref, payment_token, purpose, "
     "amount_minor, currency, accepted_at, expires_at, state, cause, revision, state_since, queued_at, submit_due_at, "
     "send_before"
 )
 _AT_ONCE = f"""
-WITH open_payment AS (
-    SELECT id FROM payments_payment
-    WHERE %(guarded)s AND merchant_id = %(merchant)s AND customer_ref = %(customer_ref)s
-      AND amount_minor = %(amount_minor)s AND currency = %(currency)s
-      AND (state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') OR contradicted
-           OR (state = 'SUCCEEDED' AND completed_at > %(recently)s))
-      AND idempotency_key <> %(idempotency_key)s
-    LIMIT 1
+WITH request AS (
+    SELECT %(merchant)s::bigint AS merchant, %(client)s::bigint AS client, %(channel)s::text AS channel,
+        %(order_id)s::text AS order_id, %(payment_id)s::text AS payment_id, %(order_no)s::text AS order_no,
+        %(key)s::text AS key, %(fingerprint)s::text AS fingerprint, %(request)s::jsonb AS request,
+        %(response)s::jsonb AS response, %(customer_ref)s::text AS customer_ref, %(payment_token)s::text AS payment_token,
+        %(purpose)s::text AS purpose, %(amount_minor)s::bigint AS amount_minor, %(currency)s::text AS currency,
+        %(actor)s::text AS actor, %(at)s::timestamptz AS at, %(expires_at)s::timestamptz AS expires_at,
+        %(send_before)s::timestamptz AS send_before, %(recently)s::timestamptz AS recently, %(guarded)s::bool AS guarded
+), second AS MATERIALIZED (
+    SELECT CASE WHEN guarded
+        THEN payments_second_payment(merchant, customer_ref, amount_minor, currency, key, recently) END AS payment_id
+    FROM request
 ), idem AS (
     INSERT INTO payments_idempotencyrecord
         (merchant_id, scene, business_key, operation, fingerprint, request, response, response_status, state, payment_id,
          created_at, completed_at)
-    SELECT %(merchant)s, '{SCENE}', %(idempotency_key)s, '{OPERATION}', %(fingerprint)s, %(request)s::jsonb,
-         %(response)s::jsonb, 202, 'ACCEPTED', %(payment_id)s, %(at)s, %(at)s
-    WHERE NOT EXISTS (SELECT 1 FROM open_payment)
-      AND NOT EXISTS (SELECT 1 FROM payments_order WHERE merchant_id = %(merchant)s AND order_no = %(order_no)s)
+    SELECT merchant, '{SCENE}', key, '{OPERATION}', fingerprint, request, response, 202, 'ACCEPTED', request.payment_id, at, at
+    FROM request, second
+    WHERE second.payment_id IS NULL
+      AND NOT EXISTS (SELECT FROM payments_order o WHERE o.merchant_id = merchant AND o.order_no = request.order_no)
     ON CONFLICT DO NOTHING
     RETURNING payment_id
 ), ord AS (
     INSERT INTO payments_order (id, merchant_id, order_no, customer_ref, payable_minor, currency, state, created_at)
-    SELECT %(order_id)s, %(merchant)s, %(order_no)s, %(customer_ref)s, %(amount_minor)s, %(currency)s, 'PAYING', %(at)s
-    FROM idem
+    SELECT order_id, merchant, order_no, customer_ref, amount_minor, currency, 'PAYING', at FROM request, idem
     RETURNING id
 ), pay AS (
     INSERT INTO payments_payment ({_PAYMENT_COLUMNS})
-    SELECT %(payment_id)s, %(merchant)s, ord.id, %(channel)s, %(client)s, %(idempotency_key)s, %(customer_ref)s,
-         %(payment_token)s, %(purpose)s, %(amount_minor)s, %(currency)s, %(at)s, %(expires_at)s, 'QUEUED',
-         'WAITING_TO_SEND', 1, %(at)s, %(at)s, %(at)s, %(send_before)s
-    FROM ord
+    SELECT payment_id, merchant, order_id, channel, client, key, customer_ref, payment_token, purpose, amount_minor, currency,
+        at, expires_at, 'QUEUED', 'WAITING_TO_SEND', 1, at, at, at, send_before
+    FROM request, ord
     RETURNING id
 ), order_change AS (
     INSERT INTO payments_historicalorder (id, state, history_date, history_type, event, source, actor)
-    SELECT ord.id, 'PAYING', %(at)s, '+', 'created', 'API', %(actor)s FROM ord
+    SELECT ord.id, 'PAYING', at, '+', 'created', 'API', actor FROM request, ord
 ), change AS (
     INSERT INTO payments_historicalpayment
         (id, state, cause, revision, state_since, queued_at, history_date, history_type, event, source, actor)
-    SELECT pay.id, 'QUEUED', 'WAITING_TO_SEND', 1, %(at)s, %(at)s, %(at)s, '+', 'accepted', 'API', %(actor)s FROM pay
+    SELECT pay.id, 'QUEUED', 'WAITING_TO_SEND', 1, at, at, at, '+', 'accepted', 'API', actor FROM request, pay
 ), event AS (
     INSERT INTO payments_outboxevent (type, merchant_id, subject_id, sequence, created_at, due_at)
-    SELECT 'payment.accepted', %(merchant)s, pay.id, 1, %(at)s, %(at)s FROM pay
+    SELECT 'payment.accepted', merchant, pay.id, 1, at, at FROM request, pay
 )
-SELECT (SELECT id FROM pay), (SELECT id FROM open_payment),
-    EXISTS (SELECT 1 FROM payments_idempotencyrecord WHERE merchant_id = %(merchant)s AND scene = '{SCENE}'
-            AND business_key = %(idempotency_key)s AND operation = '{OPERATION}')
+SELECT (SELECT id FROM pay), second.payment_id, known.payment_id, known.fingerprint
+FROM request CROSS JOIN second LEFT JOIN payments_idempotencyrecord known
+    ON known.merchant_id = merchant AND known.scene = '{SCENE}' AND known.business_key = key
+    AND known.operation = '{OPERATION}'
 """
-# One after the other for one customer and amount: the guard reads what the other has committed (PAY-17).
-_ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended(%(guard)s, 0));"
 
 
-def _insert_at_once(order: PaymentOrder, values: dict[str, Any]) -> str:
-    """Insert key, order, payment, changes and event; say "new", "known key", "known order" or "second <payment id>"."""
-    statement = _ONE_AT_A_TIME + _AT_ONCE if values["guarded"] else _AT_ONCE
+def _insert_at_once(values: dict[str, Any]) -> "str | _Known":
+    """Insert key, order, payment, changes and event; say "new", what is known, "known order" or "second <payment id>"."""
     try:
         # Alone, the statement is a transaction of its own, in one round trip; inside one, a clash must not spoil it.
         unit = transaction.atomic() if connection.in_atomic_block else nullcontext()
-        with unit, connection.cursor() as cursor:
-            cursor.execute(statement, values)
-            if values["guarded"]:
-                cursor.nextset()
-            new, second, key_known = cursor.fetchone()
+        with unit, prepared_cursor() as cursor:
+            cursor.execute(_AT_ONCE, values)
+            new, second, *known = cursor.fetchone()
     except IntegrityError as error:
         if constraint_of(error) == "order_no_once_per_merchant":  # another request made the order at this moment
             return "known order"
         raise
     if new:
         return "new"
-    if key_known:
-        return "known key"
-    if second:
-        return f"second {second}"
     # The key may have been committed by a request that was still running when this statement began.
-    known = IdempotencyRecord.objects.filter(
-        merchant_id=values["merchant"], scene=SCENE, business_key=values["idempotency_key"], operation=OPERATION
-    )
-    return "known key" if known.exists() else "known order"
+    found = _Known(*known) if known[0] else _find_known(values["merchant"], values["key"])
+    if found is not None:
+        return found
+    return f"second {second}" if second else "known order"
 
 
 def _values(
     *, client: ApiClient, order: PaymentOrder, channel: Channel, payment_id: str, at: datetime
 ) -> dict[str, Any]:
-    guarded = order.order_no is None and not order.intended
     return {
         "merchant": client.merchant_id,
         "client": client.pk,
@@ -258,7 +278,7 @@ def _values(
         "order_id": new_id(),
         "payment_id": payment_id,
         "order_no": order.order_no or order.idempotency_key,
-        "idempotency_key": order.idempotency_key,
+        "key": order.idempotency_key,
         "fingerprint": order.fingerprint(),
         "request": json.dumps(order.snapshot(), ensure_ascii=False),
         "response": json.dumps({"paymentId": payment_id, "status": "PENDING"}),
@@ -272,9 +292,44 @@ def _values(
         "expires_at": at + timedelta(seconds=channel.payment_expiry_s),
         "send_before": at + timedelta(seconds=channel.send_limit_s),
         "recently": at - SECOND_PAYMENT_WINDOW,
-        "guarded": guarded,
-        "guard": f"{client.merchant_id}|{order.customer_ref}|{order.amount.amount_minor}|{order.amount.currency}",
+        "guarded": order.order_no is None and not order.intended,
     }
+
+
+def _as_inserted(values: dict[str, Any], channel: Channel) -> Payment:
+    """The payment and its order as the statement has just inserted them."""
+    shared = {
+        "merchant_id": values["merchant"],
+        "customer_ref": values["customer_ref"],
+        "currency_id": values["currency"],
+    }
+    order = Order(
+        id=values["order_id"],
+        order_no=values["order_no"],
+        payable_minor=values["amount_minor"],
+        state=Order.State.PAYING,
+        created_at=values["at"],
+        **shared,
+    )
+    payment = Payment(
+        id=values["payment_id"],
+        order=order,
+        channel=channel,
+        client_id=values["client"],
+        idempotency_key=values["key"],
+        payment_token=values["payment_token"],
+        purpose=values["purpose"],
+        amount_minor=values["amount_minor"],
+        accepted_at=values["at"],
+        expires_at=values["expires_at"],
+        state_since=values["at"],
+        queued_at=values["at"],
+        submit_due_at=values["at"],
+        send_before=values["send_before"],
+        **shared,
+    )
+    payment.only_attempt = True
+    return payment
 
 
 # Every other case: under the order's lock.
@@ -285,7 +340,7 @@ def _accept_for_known_order(
     *, client: ApiClient, order: PaymentOrder, channel: Channel, payment_id: str, at: datetime
 ) -> Accepted:
     if not _claim_key(client=client, order=order, payment_id=payment_id, at=at):
-        return _known(client=client, order=order)
+        return _same_request(_find_known(client.merchant_id, order.idempotency_key), order)  # type: ignore[arg-type]
     order_no = order.order_no or order.idempotency_key
     row = Order.objects.select_for_update(no_key=True).filter(merchant_id=client.merchant_id, order_no=order_no).first()
     if row is None:
@@ -348,6 +403,8 @@ def _refuse_by_order(row: Order, order: PaymentOrder, live: Payment | None) -> N
     if not row.takes_payment:
         paid = live.pk if live else None
         raise OrderTakesNoPayment(order_no=row.order_no, reason=f"is {row.state} and takes no payment", payment_id=paid)
+    if order.customer_ref != row.customer_ref:
+        raise OrderHasOtherCustomer(order_no=row.order_no)
     if order.amount.currency != row.currency_id or order.amount != row.payable:
         raise OrderAmountDiffers(asked=order.amount, payable=row.payable)
 

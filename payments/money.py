@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import cache
 from typing import Self
 
@@ -13,6 +13,7 @@ from .errors import AmountNotReadable, CurrencyMismatch, TooManyDecimals, Unknow
 # 18 digits before the point and 6 after it: what a bigint of minor units holds with room to spare.
 _DECIMAL_TEXT = re.compile(r"(0|[1-9][0-9]{0,14})(\.[0-9]{1,6})?\Z", re.ASCII)
 MAX_MINOR = 10**15
+_EXACT = 60  # digits kept while an amount is read; the default of 28 would round a longer one before it is judged
 
 
 @cache
@@ -47,9 +48,11 @@ class Money:
         value = Decimal(amount)
         if not value.is_finite() or abs(value) >= MAX_MINOR:
             raise AmountNotReadable(text=str(amount))
-        minor = value.scaleb(iso_digits(currency))
-        if minor != minor.to_integral_value():
-            raise TooManyDecimals(amount=str(amount), currency=currency, digits=iso_digits(currency))
+        with localcontext(prec=_EXACT):
+            minor = value.scaleb(iso_digits(currency))
+            whole = minor == minor.to_integral_value()
+        if not whole or len(value.as_tuple().digits) > _EXACT:
+            raise TooManyDecimals(amount=str(amount)[:40], currency=currency, digits=iso_digits(currency))
         if abs(minor) >= MAX_MINOR:
             raise AmountNotReadable(text=str(amount))
         return cls(int(minor), currency)

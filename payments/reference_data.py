@@ -21,8 +21,11 @@ def currency_named(code: str) -> Currency | None:
 
 def client_with_key(key_hash: str) -> ApiClient | None:
     """The active client of a hashed key, as it stood at most five seconds ago: so long may a withdrawn key still work."""
-    found = ApiClient.objects.select_related("merchant").filter(key_hash=key_hash, active=True)
-    return _recent("client", key_hash, found.first)  # type: ignore[no-any-return]
+
+    def read() -> ApiClient | None:  # made only when it is not kept: building the query costs more than the look-up
+        return ApiClient.objects.select_related("merchant").filter(key_hash=key_hash, active=True).first()
+
+    return _recent("client", key_hash, read)  # type: ignore[no-any-return]
 
 
 def forget() -> None:

@@ -61,6 +61,13 @@ def safe_to_pay_again(*, payment: Payment, at: datetime) -> Verdict:
     return judge(payment=payment, order=payment.order, others=others, health=health, at=at)
 
 
+def answer_for(*, payment: Payment, at: datetime) -> Verdict:
+    """As `safe_to_pay_again` for who shows no facts: reads only what can change the answer."""
+    if not payment.only_attempt or payment.is_final:
+        return safe_to_pay_again(payment=payment, at=at)
+    return judge(payment=payment, order=payment.order, others=[], health=None, at=at)
+
+
 def judge(
     *, payment: Payment, order: Order, others: list[Payment], health: ChannelHealth | None, at: datetime
 ) -> Verdict:

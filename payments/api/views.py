@@ -51,7 +51,11 @@ class PaymentsView(_MoneyView):
         accepted = intake.accept_payment(client=caller(request), order=order, at=now())
         if wait:
             waiting.wait_until_final(payment_id=accepted.payment_id, seconds=wait)
-        payment = queries.payment_of_merchant(payment_id=accepted.payment_id, merchant_id=caller(request).merchant_id)
+        payment = None if wait else accepted.alone
+        if payment is None:
+            payment = queries.payment_of_merchant(
+                payment_id=accepted.payment_id, merchant_id=caller(request).merchant_id
+            )
         body = _body(payment, now())
         final = body.status != "PENDING"
         if wait and accepted.new and final:
@@ -94,7 +98,7 @@ class PaymentView(_MoneyView):
             waiting.wait_until_final(payment_id=payment.pk, seconds=wait)
             payment = _own_payment(payment_id, merchant_id)
         at = now()
-        judged = verdict.safe_to_pay_again(payment=payment, at=at)
+        judged = verdict.answer_for(payment=payment, at=at)
         if verdict.needs_fresh_answer(payment, judged):
             enquiry.ask_soon(payment=payment, at=at)
         return Response(payment_body(payment, verdict=judged, at=at))
@@ -108,7 +112,7 @@ def _own_payment(payment_id: str, merchant_id: int) -> Payment:
 
 
 def _body(payment: Payment, at: datetime) -> PaymentBody:
-    return payment_body(payment, verdict=verdict.safe_to_pay_again(payment=payment, at=at), at=at)
+    return payment_body(payment, verdict=verdict.answer_for(payment=payment, at=at), at=at)
 
 
 def _bodies(payments: list[Payment], at: datetime) -> list[PaymentBody]:

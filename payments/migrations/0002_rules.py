@@ -138,6 +138,25 @@ CREATE TRIGGER paid_order_takes_no_payment_again AFTER UPDATE ON payments_paymen
     FOR EACH ROW WHEN (NEW.state = 'QUEUED' AND OLD.state = 'CREATED') EXECUTE FUNCTION payments_order_takes_payment();
 """
 
+# PAY-17. The lock makes requests for one customer and amount take turns. The function is VOLATILE, so its query has a
+# snapshot of its own, taken after the lock: it sees what the one before has committed.
+SECOND_PAYMENT = """
+CREATE FUNCTION payments_second_payment(
+    merchant bigint, customer text, amount bigint, asked_currency text, key text, recently timestamptz
+) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended(concat_ws('|', merchant, customer, amount, asked_currency), 0));
+    RETURN (
+        SELECT id FROM payments_payment
+        WHERE merchant_id = merchant AND customer_ref = customer AND amount_minor = amount AND currency = asked_currency
+          AND idempotency_key <> key
+          AND (state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') OR contradicted
+               OR (state = 'SUCCEEDED' AND completed_at > recently))
+        ORDER BY id DESC LIMIT 1
+    );
+END $$;
+"""
+
 # Ids are compared whole, never by LIKE: the pattern indexes would only slow every insert down.
 NO_PATTERN_INDEXES = """
 DO $$
@@ -164,5 +183,6 @@ class Migration(migrations.Migration):
         *[append_only(table) for table in APPEND_ONLY_TABLES],
         migrations.RunSQL(FIXED_FACTS, "DROP FUNCTION payments_payment_fixed() CASCADE;"),
         migrations.RunSQL(PAID_ORDERS, "DROP FUNCTION payments_order_takes_payment() CASCADE;"),
+        migrations.RunSQL(SECOND_PAYMENT, "DROP FUNCTION payments_second_payment;"),
         migrations.RunSQL(NO_PATTERN_INDEXES, migrations.RunSQL.noop),
     ]

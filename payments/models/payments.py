@@ -152,6 +152,7 @@ class Payment(Stateful):
     )
     history = history(leave_out=FIXED + PLAN)
     objects = PaymentQuerySet.as_manager()
+    only_attempt = False  # True where a read found that its order has no other payment
 
     class Meta:
         constraints = [
