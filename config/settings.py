@@ -153,6 +153,9 @@ STORAGES = {
 # The state log is read by the row it is about, never by date alone.
 SIMPLE_HISTORY_DATE_INDEX = False
 
+# A page without its collected assets is plain, not broken.
+WHITENOISE_MANIFEST_STRICT = False
+
 # A request body is bounded here and, for the API, again by its parser.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
 
@@ -176,6 +179,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_AUTHENTICATION": [],
     "SERVE_PERMISSIONS": [],
     "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"validatorUrl": ""},  # no request to anybody else
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,

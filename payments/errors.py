@@ -108,7 +108,9 @@ class RequestInProgress(PaymentsError):
     retry_after = 1
 
     def __init__(self) -> None:
-        super().__init__("The first request with this key is still being taken in. Ask again in a second.")
+        super().__init__(
+            "A request with this key, or of this customer, is still being taken in. Ask again in a second."
+        )
 
 
 class OrderHasLivePayment(PaymentsError):

@@ -1,11 +1,12 @@
 """Keeping what is said to and by channels, masked, and judging replies by the mapping table (PAY-15)."""
 
+import json
 from datetime import datetime
 
 from .channels import ChannelReply, ChannelRequest
 from .classification import classify
 from .evidence import Evidence, Outcome, Source
-from .masking import plain, storable
+from .masking import masked_token, plain, storable
 from .models import ChannelExchange, ChannelHealth, Payment
 
 MAX_BODY = 20000
@@ -23,8 +24,16 @@ def record_request(
         reference=request.reference,
         actor=actor,
         at=at,
-        body=storable(request.body.decode(), MAX_BODY, keep=(request.reference,)),
+        body=_stored(request),
     )
+
+
+def _stored(request: ChannelRequest) -> str:
+    """The body as it may be kept: payment tokens cut, no card number."""
+    text = request.body.decode()
+    for token in request.tokens:
+        text = text.replace(json.dumps(token), json.dumps(masked_token(token), ensure_ascii=False))
+    return storable(text, MAX_BODY, keep=(request.reference,))
 
 
 def record_reply(*, request: ChannelExchange, payment: Payment, reply: ChannelReply, at: datetime) -> Evidence:

@@ -347,13 +347,15 @@ def _accept_for_known_order(
         raise ReplacementRefused(reason="There is no such order, so nothing of it can be replaced.")
     live = row.payments.live().first()
     _refuse_by_order(row, order, live)
+    if live is not None and order.replaces is None:
+        raise OrderHasLivePayment(payment_id=live.pk, state=live.state)
+    if order.customer_ref != row.customer_ref:
+        raise OrderHasOtherCustomer(order_no=row.order_no)
     if order.replaces is not None:
         first = _replaceable(row, order, live)
         return _accept_replacement(
             client=client, order=order, channel=channel, row=row, first=first, payment_id=payment_id, at=at
         )
-    if live is not None:
-        raise OrderHasLivePayment(payment_id=live.pk, state=live.state)
     if (waiting := row.payments.filter(state=State.CREATED).first()) is not None:
         raise OrderHasLivePayment(payment_id=waiting.pk, state=waiting.state)
     payment = _new_payment(client=client, order=order, channel=channel, row=row, payment_id=payment_id, at=at)
@@ -403,8 +405,6 @@ def _refuse_by_order(row: Order, order: PaymentOrder, live: Payment | None) -> N
     if not row.takes_payment:
         paid = live.pk if live else None
         raise OrderTakesNoPayment(order_no=row.order_no, reason=f"is {row.state} and takes no payment", payment_id=paid)
-    if order.customer_ref != row.customer_ref:
-        raise OrderHasOtherCustomer(order_no=row.order_no)
     if order.amount.currency != row.currency_id or order.amount != row.payable:
         raise OrderAmountDiffers(asked=order.amount, payable=row.payable)
 

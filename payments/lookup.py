@@ -1,5 +1,6 @@
 """Finding a payment by whatever a person has in hand: exact, indexed, no guessing (PAY-13, OPS-1)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,29 +33,27 @@ def find(text: str, *, within: QuerySet[Payment] | None = None) -> Found:
     if not wanted or not wanted.isprintable():
         return Found("", [], ())
     for by, filters in _ways(wanted):
-        tried.append(by)
+        if by not in tried:
+            tried.append(by)
+        if filters is None:
+            continue
         rows = visible.select_related("order", "channel", "merchant").filter(**filters).order_by("-pk")[:MOST]
         if payments := list(rows):
             return Found(by, payments, tuple(tried))
     return Found("", [], tuple(tried))
 
 
-def _ways(wanted: str) -> list[tuple[str, dict[str, Any]]]:
-    ways: list[tuple[str, dict[str, Any]]] = []
+def _ways(wanted: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Each way to look, in order; a text that nothing matches costs at most six queries."""
     if len(wanted) == _ID_LENGTH:
-        ways.append(("payment", {"pk": wanted.upper()}))
-    elsewhere = [
-        *Receipt.objects.filter(channel_txn_id=wanted).values_list("payment_id", flat=True)[:MOST],
-        *InboundNotification.objects.filter(channel_txn_id=wanted, payment__isnull=False)
-        .values_list("payment_id", flat=True)
-        .order_by("pk")[:MOST],
-    ]
-    ways += [
-        ("order", {"order__order_no": wanted}),
-        ("transaction", {"bank_transaction_id": wanted}),
-        ("key", {"idempotency_key": wanted}),
-        ("customer", {"customer_ref": wanted}),
-    ]
-    if elsewhere:
-        ways.insert(3, ("transaction", {"pk__in": elsewhere}))
-    return ways
+        yield "payment", {"pk": wanted.upper()}
+    yield "order", {"order__order_no": wanted}
+    yield "transaction", {"bank_transaction_id": wanted}
+    told = Receipt.objects.filter(channel_txn_id=wanted).values_list("payment_id")
+    told = told.union(
+        InboundNotification.objects.filter(channel_txn_id=wanted, payment__isnull=False).values_list("payment_id")
+    )
+    ids = [row[0] for row in told[:MOST]]
+    yield "transaction", {"pk__in": ids} if ids else None
+    yield "key", {"idempotency_key": wanted}
+    yield "customer", {"customer_ref": wanted}

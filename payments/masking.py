@@ -1,10 +1,13 @@
 """Card numbers never reach a row or a log (PAY-10, K21): found by form and check digit, shown by their last four."""
 
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator
 
-# 13 to 19 digits, as people write them: in one piece or in groups parted by single blanks or hyphens.
-_CANDIDATE = re.compile(r"(?<![0-9])[0-9](?:[ -]?[0-9]){12,18}(?![0-9])", re.ASCII)
+# Digits as people write them: in one piece, or in groups parted by one or two blanks, dots or hyphens.
+_RUN = re.compile(r"[0-9](?:[ \u00a0\u2009.\-]{0,2}[0-9])*", re.ASCII)
+_GROUP = re.compile(r"[0-9]+", re.ASCII)
+SHORTEST, LONGEST = 13, 19
 
 
 def _luhn(digits: str) -> bool:
@@ -16,9 +19,40 @@ def _luhn(digits: str) -> bool:
     return total % 10 == 0
 
 
+def _with_plain_digits(text: str) -> str:
+    """The text with every decimal digit, such as a full-width one, as ASCII; places stay the same."""
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.digit(char)) if char.isdecimal() else char for char in text)
+
+
+def _card_numbers(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and digits of each number of whole groups that is 13–19 digits long and passes the check."""
+    for run in _RUN.finditer(_with_plain_digits(text)):
+        groups = [(run.start() + g.start(), run.start() + g.end(), g.group()) for g in _GROUP.finditer(run.group())]
+        first = 0
+        while first < len(groups):
+            hit = _longest_hit(groups, first)
+            if hit is not None:
+                yield groups[first][0], groups[hit][1], "".join(group[2] for group in groups[first : hit + 1])
+            first = first + 1 if hit is None else hit + 1
+
+
+def _longest_hit(groups: list[tuple[int, int, str]], first: int) -> int | None:
+    """The last group of the longest card number that begins with this group."""
+    digits, hit = "", None
+    for last in range(first, len(groups)):
+        digits += groups[last][2]
+        if len(digits) > LONGEST:
+            break
+        if len(digits) >= SHORTEST and _luhn(digits):
+            hit = last
+    return hit
+
+
 def holds_card_number(text: str) -> bool:
-    """Whether the text holds a run of 13–19 digits that passes the card number check."""
-    return any(_luhn(re.sub("[ -]", "", match.group())) for match in _CANDIDATE.finditer(text))
+    """Whether the text holds a number of 13–19 digits that passes the card number check."""
+    return next(_card_numbers(text), None) is not None
 
 
 def mask_card_numbers(text: str, *, keep: Iterable[str] = ()) -> str:
@@ -26,14 +60,13 @@ def mask_card_numbers(text: str, *, keep: Iterable[str] = ()) -> str:
 
     :param keep: identifiers, such as a bank's transaction id, whose digits pass the check by chance and must stay
     """
-
-    def masked(match: re.Match[str]) -> str:
-        digits = re.sub("[ -]", "", match.group())
-        if not _luhn(digits) or any(digits in identifier for identifier in keep):
-            return match.group()
-        return "*" * (len(digits) - 4) + digits[-4:]
-
-    return _CANDIDATE.sub(masked, text)
+    masked, end = [], 0
+    for start, stop, digits in _card_numbers(text):
+        if any(digits in identifier for identifier in keep):
+            continue
+        masked += [text[end:start], "*" * (len(digits) - 4), digits[-4:]]
+        end = stop
+    return "".join([*masked, text[end:]])
 
 
 def storable(text: str, limit: int, *, keep: Iterable[str] = ()) -> str:

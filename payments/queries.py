@@ -45,7 +45,8 @@ def payment_of_merchant(*, payment_id: str, merchant_id: int) -> Payment:
     payment.order = Order.from_db(
         connection.alias, [field.attname for field in Order._meta.concrete_fields], row[width:-1]
     )
-    payment.channel = channel_named(payment.channel_id)
+    if (channel := channel_named(payment.channel_id)) is not None:
+        payment.channel = channel
     payment.only_attempt = not row[-1]
     return payment
 

@@ -17,6 +17,8 @@ from .models import (
 )
 from .money import Money
 
+# Changes that enter no state, and the first one.
+_DATED_BY_WRITING = ("accepted", "edited", "contradicted")
 LONG_SILENCE = timedelta(minutes=2)
 
 
@@ -53,7 +55,7 @@ class Moment:
 
 
 def tell(payment: Payment) -> list[Moment]:
-    """Return every moment of a payment, oldest first. Seven queries, whatever its length."""
+    """Return every moment of a payment, oldest first. Eight queries, whatever its length."""
     return _with_silences(sorted(_all_moments(payment), key=lambda moment: (moment.at, _rank(moment))))
 
 
@@ -85,7 +87,7 @@ def _changes(payment: Payment) -> Iterator[Moment]:
     for row in Payment.history.filter(id=payment.pk).order_by("history_id"):
         first = row.event == "accepted" and record is not None
         yield Moment(
-            at=row.history_date if row.event in ("accepted", "edited") else row.state_since or row.history_date,
+            at=row.history_date if row.event in _DATED_BY_WRITING else row.state_since or row.history_date,
             part=Part.STATE,
             event=row.event,
             actor=row.actor,

@@ -71,7 +71,7 @@ class BankChannel:
             "expiresAt": expires_at.isoformat(timespec="seconds"),
             "notifyUrl": notify_url,
         }
-        return ChannelRequest("pay", reference, "POST", "/v1/payments", _encoded(body))
+        return ChannelRequest("pay", reference, "POST", "/v1/payments", _encoded(body), tokens=(token,))
 
     def query_request(self, *, reference: str) -> ChannelRequest:
         """A question after a payment, by our own reference."""

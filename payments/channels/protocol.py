@@ -11,13 +11,17 @@ from ..money import Money
 
 @dataclass(frozen=True, slots=True)
 class ChannelRequest:
-    """A request ready to leave, so that it can be stored before it does (PAY-14). `body` is what may be stored."""
+    """A request ready to leave, so that it can be stored before it does (PAY-14).
+
+    :ivar tokens: what stands in the body and must be masked where it is stored
+    """
 
     operation: str
     reference: str
     method: str
     path: str
     body: bytes
+    tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

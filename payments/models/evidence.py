@@ -80,6 +80,7 @@ class InboundNotification(models.Model):
         indexes = [
             models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="notification_due"),
             models.Index(fields=["reference"], name="notification_by_reference"),
+            models.Index(fields=["channel_txn_id"], name="notification_by_txn"),
         ]
 
 

@@ -185,8 +185,8 @@ class Payment(Stateful):
             models.Index(
                 fields=["send_before"], condition=Q(state__in=["CREATED", "QUEUED"]), name="payment_send_limit"
             ),
-            models.Index(fields=["merchant", "idempotency_key"], name="payment_by_key"),
-            models.Index(fields=["merchant", "customer_ref", "id"], name="payment_by_customer"),
+            models.Index(fields=["idempotency_key"], name="payment_by_key"),
+            models.Index(fields=["customer_ref", "id"], name="payment_by_customer"),
             models.Index(
                 fields=["bank_transaction_id"], name="payment_by_txn", condition=Q(bank_transaction_id__isnull=False)
             ),
@@ -338,6 +338,7 @@ class Receipt(models.Model):
             models.UniqueConstraint(fields=["channel", "channel_txn_id", "payment"], name="receipt_once"),
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="receipt_positive"),
         ]
+        indexes = [models.Index(fields=["channel_txn_id"], name="receipt_by_txn")]
 
     @property
     def amount(self) -> Money:

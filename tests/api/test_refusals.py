@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 from django.utils.timezone import now
 
-from payments import confirmation
+from payments import confirmation, reference_data
 from payments.evidence import Outcome, Source
-from payments.models import Payment
+from payments.models import Currency, Payment
 from tests import factories
 from tests.api.conftest import content_of, problem_of
 
@@ -192,3 +192,28 @@ def test_only_the_live_payment_of_the_order_can_be_replaced(caller, order_no):
     problem_of(
         caller.pay(idempotencyKey="k2", orderNo=order_no, replaces="0" * 26), 409, "replacement_refused", "replaces"
     )
+
+
+def test_an_order_is_paid_for_its_own_customer_only(caller):
+    """A free order, after a decline: nobody else's request may take it over."""
+    first = content_of(caller.pay(orderNo="A-1"))["paymentId"]
+    told(first, Outcome.DECLINED)
+
+    refused = caller.pay(orderNo="A-1", idempotencyKey="k2", customerId="SOMEBODY")
+
+    assert refused.status_code == 422
+    assert content_of(refused)["field"] == "customerId"
+
+
+@pytest.mark.parametrize("what", ["channel", "currency"])
+def test_a_repeat_finds_its_payment_although_its_channel_or_currency_takes_no_new_ones(caller, channel, what):
+    """PAY-9: a refusal would say that nothing was stored, and the payer would pay elsewhere."""
+    first = content_of(caller.pay())["paymentId"]
+    row = channel if what == "channel" else Currency.objects.get(pk="CNY")
+    row.enabled = False
+    row.save()
+    reference_data.forget()
+
+    repeat = caller.pay()
+
+    assert (repeat.status_code, content_of(repeat)["paymentId"]) == (202, first)

@@ -7,11 +7,23 @@ from payments.masking import holds_card_number, mask_card_numbers, storable
 
 @pytest.mark.parametrize(
     "text",
-    ["4111111111111111", "4111 1111 1111 1111", "4111-1111-1111-1111", "card 5555555555554444.", "x6011000990139424"],
+    [
+        "4111111111111111",
+        "4111 1111 1111 1111",
+        "4111-1111-1111-1111",
+        "4111.1111.1111.1111",
+        "4111  1111  1111  1111",
+        "４１１１１１１１１１１１１１１１",
+        "card 5555555555554444.",
+        "x6011000990139424",
+        "5 4111111111111111",
+        "4111111111111111 99",
+        "3782 822463 10005",
+    ],
 )
 def test_a_card_number_is_found_however_it_is_written(text):
     assert holds_card_number(text)
-    assert text[-5:-1] not in ("1111",) or "1111 1111" not in mask_card_numbers(text)
+    assert not holds_card_number(mask_card_numbers(text))
 
 
 @pytest.mark.parametrize("text", ["4111111111111112", "123456789012", "41111111111111111111", "order 12345", ""])
