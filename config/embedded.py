@@ -37,7 +37,7 @@ _SERVER_USER = "embedded_postgres"
 POSTGRES_SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",  # trust authentication lets whoever reaches the socket in as superuser
-    "max_connections": "300",
+    "max_connections": "400",
     "shared_preload_libraries": "pg_stat_statements",
     "jit": "off",
     "timezone": "UTC",

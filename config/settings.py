@@ -91,7 +91,9 @@ DATABASES["default"] |= {
     "CONN_MAX_AGE": env.int("DATABASE_CONN_MAX_AGE", default=60),
     "CONN_HEALTH_CHECKS": True,
     "OPTIONS": {
-        "options": "-c statement_timeout=10000 -c lock_timeout=2000 -c idle_in_transaction_session_timeout=30000",
+        # A prepared statement is planned once: what is prepared finds its rows by unique keys, whatever its parameters.
+        "options": "-c statement_timeout=10000 -c lock_timeout=2000 -c idle_in_transaction_session_timeout=30000"
+        " -c plan_cache_mode=force_generic_plan",
         "application_name": "countinghouse",
         # For the few statements of payments.prepared; 0 where a pooler forbids prepared statements (PgBouncer < 1.21).
         "prepare_threshold": env.int("DATABASE_PREPARE_THRESHOLD", default=1) or None,

@@ -171,11 +171,16 @@ class _Known(NamedTuple):
     fingerprint: str
 
 
+_KNOWN = f"""
+SELECT payment_id, fingerprint FROM payments_idempotencyrecord
+WHERE merchant_id = %s::bigint AND scene = '{SCENE}' AND business_key = %s::text AND operation = '{OPERATION}'
+"""
+
+
 def _find_known(merchant_id: int, key: str) -> _Known | None:
-    found = IdempotencyRecord.objects.filter(
-        merchant_id=merchant_id, scene=SCENE, business_key=key, operation=OPERATION
-    ).values_list("payment_id", "fingerprint")
-    row = found.first()
+    with prepared_cursor() as cursor:
+        cursor.execute(_KNOWN, [merchant_id, key])
+        row = cursor.fetchone()
     return _Known(*row) if row else None
 
 
@@ -240,10 +245,7 @@ WITH request AS (
     INSERT INTO payments_outboxevent (type, merchant_id, subject_id, sequence, created_at, due_at)
     SELECT 'payment.accepted', merchant, pay.id, 1, at, at FROM request, pay
 )
-SELECT (SELECT id FROM pay), second.payment_id, known.payment_id, known.fingerprint
-FROM request CROSS JOIN second LEFT JOIN payments_idempotencyrecord known
-    ON known.merchant_id = merchant AND known.scene = '{SCENE}' AND known.business_key = key
-    AND known.operation = '{OPERATION}'
+SELECT (SELECT id FROM pay), second.payment_id FROM second
 """
 
 
@@ -254,16 +256,15 @@ def _insert_at_once(values: dict[str, Any]) -> "str | _Known":
         unit = transaction.atomic() if connection.in_atomic_block else nullcontext()
         with unit, prepared_cursor() as cursor:
             cursor.execute(_AT_ONCE, values)
-            new, second, *known = cursor.fetchone()
+            new, second = cursor.fetchone()
     except IntegrityError as error:
         if constraint_of(error) == "order_no_once_per_merchant":  # another request made the order at this moment
             return "known order"
         raise
     if new:
         return "new"
-    # The key may have been committed by a request that was still running when this statement began.
-    found = _Known(*known) if known[0] else _find_known(values["merchant"], values["key"])
-    if found is not None:
+    # Read after the statement: the key may have been committed by a request that was still running when it began.
+    if (found := _find_known(values["merchant"], values["key"])) is not None:
         return found
     return f"second {second}" if second else "known order"
 

@@ -40,6 +40,11 @@ class StrictJSONParser(BaseParser):
             raise ParseError(str(error)) from None
 
 
+def encode(data: Any) -> bytes:
+    """Write an answer as JSON in UTF-8."""
+    return _encoder.encode(data)
+
+
 class ApiRenderer(BaseRenderer):
     """JSON out, in UTF-8."""
 
@@ -50,7 +55,7 @@ class ApiRenderer(BaseRenderer):
     def render(
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
     ) -> bytes:
-        return b"" if data is None else _encoder.encode(data)
+        return b"" if data is None else encode(data)
 
 
 class AlwaysJSON(BaseContentNegotiation):

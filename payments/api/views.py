@@ -12,8 +12,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.timezone import now
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.request import Request
-from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from .. import enquiry, intake, notifications, queries, verdict, waiting
 from ..channels import adapter_for
@@ -22,6 +20,7 @@ from ..models import ApiClient, ChannelHealth, IdempotencyRecord, Payment
 from ..reference_data import channel_named
 from .authentication import caller
 from .bodies import PaymentBody, PaymentPage, PaymentSearch, Problem, payment_body, read_payment_request, read_search
+from .dispatch import Answer, MoneyView
 from .problems import answer
 from .schema import find_payments_schema, pay_schema, payment_schema
 
@@ -29,22 +28,14 @@ MAX_WAIT_S = 25
 _WAIT = re.compile(r"(?:^|,)\s*wait\s*=\s*([0-9]{1,4})\s*(?:,|;|$)", re.ASCII | re.IGNORECASE)
 
 
-class _MoneyView(APIView):
-    """What all answers about money have in common: nobody between us and the caller keeps them."""
-
-    @property
-    def default_response_headers(self) -> dict[str, str]:
-        return super().default_response_headers | {"Cache-Control": "no-store"}
-
-
-class PaymentsView(_MoneyView):
+class PaymentsView(MoneyView):
     """Request payments and find them again."""
 
     http_method_names = ["get", "post", "head"]
     scopes = {"POST": ApiClient.Scope.PAY, "GET": ApiClient.Scope.READ}
 
     @pay_schema
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Answer:
         """Request a payment: 202 while its result is open, 201 when it is final (PAY-5)."""
         wait = _wait_seconds(request)
         order = read_payment_request(request.data, header_key=request.META.get("HTTP_IDEMPOTENCY_KEY"))
@@ -63,10 +54,10 @@ class PaymentsView(_MoneyView):
         headers = {"Location": f"/payments/{payment.pk}"}
         if not accepted.new:
             headers["Idempotent-Replay"] = "true"
-        return Response(body, status=201 if final else 202, headers=headers)
+        return Answer(body, status=201 if final else 202, headers=headers)
 
     @find_payments_schema
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request) -> Answer:
         """Find payments by order number, customer or key, newest first, in pages."""
         search = read_search(request.query_params)
         page = queries.find_payments(
@@ -79,17 +70,17 @@ class PaymentsView(_MoneyView):
         )
         at = now()
         following = _address(msgspec.structs.replace(search, after=page.after)) if page.after else None
-        return Response(PaymentPage(_bodies(page.payments, at), following))
+        return Answer(PaymentPage(_bodies(page.payments, at), following))
 
 
-class PaymentView(_MoneyView):
+class PaymentView(MoneyView):
     """One payment."""
 
     http_method_names = ["get", "head"]
     scopes = {"GET": ApiClient.Scope.READ}
 
     @payment_schema
-    def get(self, request: Request, payment_id: str) -> Response:
+    def get(self, request: Request, payment_id: str) -> Answer:
         """The present truth about a payment. A failed payment whose evidence has aged is asked about again."""
         wait = _wait_seconds(request)
         merchant_id = caller(request).merchant_id
@@ -101,7 +92,7 @@ class PaymentView(_MoneyView):
         judged = verdict.answer_for(payment=payment, at=at)
         if verdict.needs_fresh_answer(payment, judged):
             enquiry.ask_soon(payment=payment, at=at)
-        return Response(payment_body(payment, verdict=judged, at=at))
+        return Answer(payment_body(payment, verdict=judged, at=at))
 
 
 def _own_payment(payment_id: str, merchant_id: int) -> Payment:

@@ -22,7 +22,9 @@ class Order(Stateful):
     order_no = models.CharField(max_length=255)
     customer_ref = models.CharField(max_length=64)
     payable_minor = models.BigIntegerField()
-    currency = models.ForeignKey("payments.Currency", models.PROTECT, db_column="currency", related_name="+")
+    currency = models.ForeignKey(
+        "payments.Currency", models.PROTECT, db_column="currency", related_name="+", db_index=False
+    )
     state = StateField(choices=State, default=State.CREATED)
     created_at = models.DateTimeField()
 
@@ -30,10 +32,9 @@ class Order(Stateful):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["merchant", "order_no"], name="order_no_once_per_merchant"),
+            models.UniqueConstraint(fields=["order_no", "merchant"], name="order_no_once_per_merchant"),
             models.CheckConstraint(condition=models.Q(payable_minor__gt=0), name="order_payable_positive"),
         ]
-        indexes = [models.Index(fields=["order_no"], name="order_by_no")]
 
     def __str__(self) -> str:
         return self.order_no

@@ -165,7 +165,7 @@ class Payment(Stateful):
                 fields=["order"], condition=Q(state="CREATED"), name="one_waiting_payment_per_order"
             ),
             models.UniqueConstraint(
-                fields=["channel", "bank_transaction_id", "txn_scope"],
+                fields=["bank_transaction_id", "channel", "txn_scope"],
                 condition=Q(bank_transaction_id__isnull=False),
                 name="bank_transaction_once_per_channel",
             ),
@@ -187,9 +187,6 @@ class Payment(Stateful):
             ),
             models.Index(fields=["idempotency_key"], name="payment_by_key"),
             models.Index(fields=["customer_ref", "id"], name="payment_by_customer"),
-            models.Index(
-                fields=["bank_transaction_id"], name="payment_by_txn", condition=Q(bank_transaction_id__isnull=False)
-            ),
             models.Index(
                 fields=["submitted_at"],
                 condition=Q(state__in=["SUBMITTED", "PENDING", "CANCEL_PENDING"]),
