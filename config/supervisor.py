@@ -330,7 +330,7 @@ class Run:
 
     def _web(self) -> Program:
         # Its workers are processes of their own, which only a SIGTERM lets it end.
-        size = ["--workers", "2", "--blocking-threads", "96", "--workers-kill-timeout", "3", "--no-ws"]
+        size = ["--workers", "2", "--blocking-threads", "128", "--workers-kill-timeout", "3", "--no-ws"]
         address = ["--host", self.addresses.host, "--port", str(self.addresses.port)]
         arguments = ["-m", "granian", "--interface", "wsgi", *size, *address, "config.wsgi:application"]
         return self._program("web", arguments, on_orphaned=SIGTERM)

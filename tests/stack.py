@@ -112,7 +112,7 @@ class Stack:
         """A production web server; returns when it answers."""
         self.start(
             "web",
-            *("-m", "granian", "--interface", "wsgi", "--workers", str(workers), "--blocking-threads", "96"),
+            *("-m", "granian", "--interface", "wsgi", "--workers", str(workers), "--blocking-threads", "128"),
             *("--workers-kill-timeout", "3", "--no-ws", "--host", "127.0.0.1", "--port", str(self.port)),
             "config.wsgi:application",
         )

@@ -120,7 +120,7 @@ class Room:
     def web(self, name: str, application: str, *, workers: int = 2, **environment: str) -> WebServer:
         """Start a web server the way bin/run does; `wait_ready` tells when it answers."""
         port, log_file = _free_port(), self.directory / f"{name}.log"
-        size = ["--workers", str(workers), "--blocking-threads", "96", "--workers-kill-timeout", "3", "--no-ws"]
+        size = ["--workers", str(workers), "--blocking-threads", "128", "--workers-kill-timeout", "3", "--no-ws"]
         command = [sys.executable, "-m", "granian", "--interface", "wsgi", *size, "--port", str(port), application]
         with log_file.open("ab") as log:
             process = subprocess.Popen(

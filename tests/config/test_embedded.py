@@ -107,7 +107,7 @@ def test_a_server_runs_where_the_path_is_too_long(place):
 
 
 def test_the_settings_reach_the_server(postgres):
-    assert value(postgres, "SHOW max_connections") == "300"
+    assert value(postgres, "SHOW max_connections") == "400"
     assert value(postgres, "SHOW jit") == "off"
     assert value(postgres, "SHOW timezone") == "UTC"
     assert value(postgres, "SHOW listen_addresses") == ""
