@@ -10,7 +10,6 @@ from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
-from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.locale import LocaleMiddleware
 from django_htmx.middleware import HtmxMiddleware
 from whitenoise.middleware import WhiteNoiseMiddleware
@@ -95,7 +94,6 @@ def for_people(middleware: type) -> type:
 StaticFiles = for_people(WhiteNoiseMiddleware)
 Sessions = for_people(SessionMiddleware)
 Language = for_people(LocaleMiddleware)
-Csrf = for_people(CsrfViewMiddleware)
 Users = for_people(AuthenticationMiddleware)
 Messages = for_people(MessageMiddleware)
 Htmx = for_people(HtmxMiddleware)

@@ -56,7 +56,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "config.middleware.PlainPaths",
     "config.middleware.DatabaseAway",
-    "config.middleware.Csrf",
+    "django.middleware.csrf.CsrfViewMiddleware",
     "config.middleware.Users",
     "config.middleware.Messages",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
