@@ -83,11 +83,6 @@ def for_people(middleware: type) -> type:
                 return self.get_response(request)
             return super().__call__(request)
 
-        if hasattr(middleware, "process_view"):
-
-            def process_view(self, request: HttpRequest, *args: Any) -> Any:
-                return None if request.path_info.startswith(_PROGRAMS) else super().process_view(request, *args)
-
     return ForPeople
 
 
