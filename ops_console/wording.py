@@ -93,6 +93,8 @@ EVENTS: dict[str, Word] = {
     "contradicted": _("Contradicted by the bank"),
     "edited": _("Record changed"),
     "receipt": _("Money received after the end"),
+    "posting_capture": _("Posted: the captured amount"),
+    "posting_receipt": _("Posted: money in suspense"),
     "notification": _("Notification from the bank"),
     "outbox_event": _("Event announced"),
     "order_accepted": _("Order created"),
@@ -120,7 +122,14 @@ EVENTS: dict[str, Word] = {
         }.items()
     },
 }
+ACCOUNTS: dict[str, Word] = {
+    "CLEARING": _("clearing at the channel"),
+    "MERCHANT_PAYABLE": _("owed to the merchant"),
+    "SUSPENSE": _("suspense"),
+}
 FACTS: dict[str, Word] = {
+    "debit": _("Debit"),
+    "credit": _("Credit"),
     "cause": _("Cause"),
     "source": _("Source"),
     "evidence": _("Evidence"),
@@ -208,6 +217,7 @@ PARTS: dict[str, Word] = {
     "state": _("States"),
     "bank": _("Bank"),
     "notification": _("Notifications"),
+    "ledger": _("Ledger"),
     "event": _("Events"),
     "attention": _("Attentions"),
     "people": _("People"),
@@ -337,6 +347,8 @@ def value_word(name: str, value: str) -> Word:
     match name:
         case "cause" if value in CAUSES:
             return CAUSES[value]
+        case "debit" | "credit" if value in ACCOUNTS:
+            return ACCOUNTS[value]
         case "kind" if value in ATTENTIONS:
             return ATTENTIONS[value]
         case "state" | "ours" | "theirs" | "lastAnswer" | "outcome" if value in STATES:

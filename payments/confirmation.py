@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from django.db import IntegrityError, transaction
 
-from . import attentions, outbox
+from . import attentions, ledger, outbox
 from .evidence import Evidence, Outcome, Source
 from .models import Attention, Channel, ErrorCodeRule, Order, Payment, Receipt
 from .models.history import Trace, save_traced
@@ -38,6 +38,7 @@ STATE_FIELDS = [
     "txn_scope",
     "failure_code",
     "failure_text",
+    "accounting",
     "contradicted",
     "sent",
     "queued_at",
@@ -144,6 +145,7 @@ def _success(order: Order, payment: Payment, evidence: Evidence) -> Confirmation
         if constraint_of(error) != "bank_transaction_once_per_channel":
             raise
         return _txn_id_clash(payment, evidence)
+    ledger.capture(payment=payment, captured=evidence.amount, evidence=evidence.reference, at=evidence.at)
     if order.state == Order.State.PAYING:
         order.pay()
         save_traced(order, trace.named("paid"), fields=["state"])
@@ -396,7 +398,7 @@ def _money_after_the_end(payment: Payment, evidence: Evidence) -> Confirmation:
         return _contradicted(payment, evidence, {"captured": str(payment.captured), "theirs": str(evidence.amount)})
     if evidence.amount is None or not evidence.channel_txn_id:
         return _ask_again(payment, evidence)
-    _, new = Receipt.objects.get_or_create(
+    receipt, new = Receipt.objects.get_or_create(
         channel_id=payment.channel_id,
         channel_txn_id=evidence.channel_txn_id,
         payment=payment,
@@ -411,6 +413,7 @@ def _money_after_the_end(payment: Payment, evidence: Evidence) -> Confirmation:
     if not new:
         _close_questions(payment, evidence)
         return Confirmation(payment)
+    ledger.take_into_suspense(receipt=receipt, at=evidence.at)
     facts = {"state": payment.state, "received": str(evidence.amount), "channelTransactionId": evidence.channel_txn_id}
     return _contradicted(payment, evidence, facts)
 

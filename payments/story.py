@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import groupby
 
 from .models import (
     Attention,
     ChannelExchange,
     IdempotencyRecord,
     InboundNotification,
+    LedgerLine,
     Order,
     OutboxEvent,
     Payment,
@@ -29,6 +31,7 @@ class Part(StrEnum):
     BANK = "bank"
     NOTIFICATION = "notification"
     EVENT = "event"
+    LEDGER = "ledger"
     ATTENTION = "attention"
 
 
@@ -55,7 +58,7 @@ class Moment:
 
 
 def tell(payment: Payment) -> list[Moment]:
-    """Return every moment of a payment, oldest first. Eight queries, whatever its length."""
+    """Return every moment of a payment, oldest first. Nine queries, whatever its length."""
     return _with_silences(sorted(_all_moments(payment), key=lambda moment: (moment.at, _rank(moment))))
 
 
@@ -74,6 +77,7 @@ def _all_moments(payment: Payment) -> Iterator[Moment]:
     yield from _exchanges(payment)
     yield from _notifications(payment)
     yield from _receipts(payment)
+    yield from _postings(payment)
     yield from _attentions(payment)
     yield from _events(payment)
 
@@ -178,6 +182,25 @@ def _receipts(payment: Payment) -> Iterator[Moment]:
             state=row.state,
             money=row.amount,
             facts=_facts(transaction=row.channel_txn_id, source=row.source, evidence=row.evidence),
+        )
+
+
+def _postings(payment: Payment) -> Iterator[Moment]:
+    lines = LedgerLine.objects.filter(entry__payment=payment).select_related("entry", "account")
+    for _, posted in groupby(lines.order_by("entry_id", "-amount_minor"), key=lambda line: line.entry_id):
+        debit, *credits = posted
+        yield Moment(
+            at=debit.entry.posted_at,
+            part=Part.LEDGER,
+            event=f"posting_{debit.entry.kind.lower()}",
+            actor="system",
+            anchor=f"entry:{debit.entry_id}",
+            money=debit.amount,
+            facts=_facts(
+                debit=debit.account.kind,
+                credit=", ".join(line.account.kind for line in credits),
+                evidence=debit.entry.evidence,
+            ),
         )
 
 

@@ -83,6 +83,8 @@ APPEND_ONLY_TABLES = [
     "payments_historicalchannel",
     "payments_historicalerrorcoderule",
     "payments_channelexchange",
+    "payments_ledgerentry",
+    "payments_ledgerline",
 ]
 
 
@@ -138,6 +140,38 @@ CREATE TRIGGER paid_order_takes_no_payment_again AFTER UPDATE ON payments_paymen
     FOR EACH ROW WHEN (NEW.state = 'QUEUED' AND OLD.state = 'CREATED') EXECUTE FUNCTION payments_order_takes_payment();
 """
 
+# I8. At the commit, each entry has lines and they add up to nought in each currency.
+BALANCED = """
+CREATE FUNCTION payments_ledger_balanced() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    checked bigint := CASE TG_TABLE_NAME WHEN 'payments_ledgerline' THEN (to_jsonb(NEW) ->> 'entry_id')::bigint
+        ELSE (to_jsonb(NEW) ->> 'id')::bigint END;
+BEGIN
+    IF NOT EXISTS (SELECT FROM payments_ledgerline WHERE entry_id = checked) OR EXISTS (
+        SELECT FROM payments_ledgerline WHERE entry_id = checked GROUP BY currency HAVING sum(amount_minor) <> 0
+    ) THEN
+        RAISE EXCEPTION 'ledger entry % is not balanced', checked
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_entry_balanced', TABLE = TG_TABLE_NAME;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER ledger_entry_balanced AFTER INSERT ON payments_ledgerline
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION payments_ledger_balanced();
+CREATE CONSTRAINT TRIGGER ledger_entry_has_lines AFTER INSERT ON payments_ledgerentry
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION payments_ledger_balanced();
+-- A line's currency is its account's, so that no account mixes two.
+CREATE FUNCTION payments_line_currency() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.currency <> (SELECT currency FROM payments_ledgeraccount WHERE id = NEW.account_id) THEN
+        RAISE EXCEPTION 'a line in % on an account of another currency', NEW.currency
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'line_in_the_currency_of_its_account', TABLE = TG_TABLE_NAME;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER line_in_the_currency_of_its_account AFTER INSERT ON payments_ledgerline
+    FOR EACH ROW EXECUTE FUNCTION payments_line_currency();
+"""
+
 # PAY-17. The lock makes requests for one customer and amount take turns. The function is VOLATILE, so its query has a
 # snapshot of its own, taken after the lock: it sees what the one before has committed.
 SECOND_PAYMENT = """
@@ -183,6 +217,10 @@ class Migration(migrations.Migration):
         *[append_only(table) for table in APPEND_ONLY_TABLES],
         migrations.RunSQL(FIXED_FACTS, "DROP FUNCTION payments_payment_fixed() CASCADE;"),
         migrations.RunSQL(PAID_ORDERS, "DROP FUNCTION payments_order_takes_payment() CASCADE;"),
+        migrations.RunSQL(
+            BALANCED,
+            "DROP FUNCTION payments_ledger_balanced() CASCADE; DROP FUNCTION payments_line_currency() CASCADE;",
+        ),
         migrations.RunSQL(SECOND_PAYMENT, "DROP FUNCTION payments_second_payment;"),
         migrations.RunSQL(NO_PATTERN_INDEXES, migrations.RunSQL.noop),
     ]

@@ -4,6 +4,7 @@ from .channels import Channel, ChannelHealth, ChannelPace
 from .currencies import Currency
 from .events import Attention, OutboxEvent
 from .evidence import ChannelExchange, ErrorCodeRule, InboundNotification, RefusedNotifications
+from .ledger import LedgerAccount, LedgerEntry, LedgerLine
 from .merchants import ApiClient, Merchant
 from .orders import Order
 from .payments import IdempotencyRecord, Payment, Receipt
@@ -19,6 +20,9 @@ __all__ = [
     "ErrorCodeRule",
     "IdempotencyRecord",
     "InboundNotification",
+    "LedgerAccount",
+    "LedgerEntry",
+    "LedgerLine",
     "Merchant",
     "Order",
     "OutboxEvent",

@@ -70,6 +70,12 @@ class Payment(Stateful):
         TXN_ID_CLASH = "TXN_ID_CLASH", "the channel's transaction id belongs to another payment"
         DEADLINE = "DEADLINE", "still unknown at the query deadline"
 
+    class Accounting(models.TextChoices):
+        """Where the payment stands in the ledger (FND-10); it moves in the transaction that moves the state."""
+
+        NOTHING = "NOTHING", "nothing posted"
+        POSTED = "POSTED", "its capture is posted"
+
     FINAL = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
     DEAD_OR_WAITING = (State.CREATED, State.FAILED, State.CANCELLED)
     UNSENT = (State.CREATED, State.QUEUED)
@@ -105,6 +111,9 @@ class Payment(Stateful):
     txn_scope = models.CharField(max_length=10, default="", db_default="", blank=True)
     failure_code = models.CharField(max_length=64, default="", db_default="", blank=True)
     failure_text = models.CharField(max_length=500, default="", db_default="", blank=True)
+    accounting = models.CharField(
+        max_length=8, choices=Accounting, default=Accounting.NOTHING, db_default=Accounting.NOTHING
+    )
     contradicted = models.BooleanField(default=False, db_default=False)
     sent = models.BooleanField(default=False, db_default=False, help_text="Bytes may have reached the channel once.")
     queued_at = models.DateTimeField(null=True, blank=True)
@@ -177,6 +186,10 @@ class Payment(Stateful):
             models.CheckConstraint(
                 condition=~Q(state="SUCCEEDED") | Q(captured_minor__isnull=False, bank_transaction_id__isnull=False),
                 name="succeeded_payment_names_its_money",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="SUCCEEDED", accounting="POSTED") | ~Q(state="SUCCEEDED") & Q(accounting="NOTHING"),
+                name="payment_and_accounting_move_together",
             ),
         ]
         indexes = [
@@ -255,6 +268,7 @@ class Payment(Stateful):
         self.captured_minor, self.captured_currency = captured.amount_minor, captured.currency
         self.bank_transaction_id = bank_transaction_id
         self.failure_code = self.failure_text = ""
+        self.accounting = self.Accounting.POSTED
         self._complete(completed_at)
 
     @transition(

@@ -13,7 +13,7 @@ import urllib3
 from django.conf import settings
 from django.db import connection
 
-from payments import tasks
+from payments import ledger, tasks
 from payments.models import Attention, Payment, Receipt
 from tests import factories
 from tests.stack import SandboxBank, Stack, running, wait_for
@@ -205,6 +205,7 @@ def _compare(bank: SandboxBank) -> None:
     assert set(entries) <= set(payments)
     assert max(taken_per_order.values()) == 1
     assert not Receipt.objects.exists()
+    assert ledger.check() == []
     states = Counter(payment.state for payment in payments.values())
     print(dict(states), "attentions:", dict(Counter(Attention.objects.values_list("kind", flat=True))))
     assert states[Payment.State.SUCCEEDED] > PAYMENTS / 2

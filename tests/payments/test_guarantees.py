@@ -98,7 +98,7 @@ def test_a_paid_order_takes_no_payment_in_any_state(client_of_merchant, state):
     """I3, PAY-11: also one that would wait, which no unique index holds off."""
     payment = paid(client_of_merchant)
 
-    name = copied(payment, state=state, bank_transaction_id=None, captured_minor=None)
+    name = copied(payment, state=state, bank_transaction_id=None, captured_minor=None, accounting="NOTHING")
 
     assert name in ("paid_order_takes_no_payment", "one_live_payment_per_order")
 
@@ -120,8 +120,9 @@ def test_no_undeclared_edge_can_be_written(client_of_merchant):
             with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute("SET LOCAL session_replication_role = replica")
                 cursor.execute(
-                    "UPDATE payments_payment SET state = %s, captured_minor = 1, bank_transaction_id = 'B' WHERE id = %s",
-                    [source, payment.pk],
+                    "UPDATE payments_payment SET state = %s, captured_minor = 1, bank_transaction_id = 'B', accounting = %s"
+                    " WHERE id = %s",
+                    [source, "POSTED" if source == "SUCCEEDED" else "NOTHING", payment.pk],
                 )
                 cursor.execute("SET LOCAL session_replication_role = origin")
             name = refused("UPDATE payments_payment SET state = %s WHERE id = %s", target, payment.pk)
@@ -139,7 +140,7 @@ def test_success_without_its_money_is_no_success(client_of_merchant):
     payment = a_payment(client_of_merchant)
     submitted(payment)
 
-    name = refused("UPDATE payments_payment SET state = 'SUCCEEDED' WHERE id = %s", payment.pk)
+    name = refused("UPDATE payments_payment SET state = 'SUCCEEDED', accounting = 'POSTED' WHERE id = %s", payment.pk)
 
     assert name == "succeeded_payment_names_its_money"
 

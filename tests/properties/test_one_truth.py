@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from payments import enquiry, intake, notifications, outbox, submission
+from payments import enquiry, intake, ledger, notifications, outbox, submission
 from payments.errors import PaymentsError
 from payments.models import InboundNotification, Order, Payment
 from payments.models.fields import new_id
@@ -166,6 +166,7 @@ class OrderLife(RuleBasedStateMachine):
         for payment in self.mine():
             self.compare(payment, taken_per_order)
         assert all(count <= 1 for count in taken_per_order.values()), taken_per_order
+        assert ledger.check() == []
 
     def settle(self) -> bool:
         """Let time pass until nothing is open: send, ask, and ask again after every window."""
