@@ -17,11 +17,17 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
 ENVIRONMENT = env.str("COUNTINGHOUSE_ENV", default="demo")
+if ENVIRONMENT not in ("demo", "test", "production"):
+    raise ImproperlyConfigured(f"COUNTINGHOUSE_ENV is demo, test or production, not {ENVIRONMENT!r}.")
 PRODUCTION = ENVIRONMENT == "production"
 DEBUG = env.bool("DEBUG", default=False)
 
-if PRODUCTION and not env.str("SECRET_KEY", default=""):
-    raise ImproperlyConfigured("SECRET_KEY must be set in production.")
+if PRODUCTION:
+    needed = ["SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "COUNTINGHOUSE_BASE_URL"]
+    if not (env.str("BROKER_URL", default="") and env.str("CACHE_URL", default="")):
+        needed.append("REDIS_URL")
+    if missing := [name for name in needed if not env.str(name, default="")]:
+        raise ImproperlyConfigured(f"In production these must be set: {', '.join(missing)}.")
 SECRET_KEY = env.str("SECRET_KEY", default="demo-only-" + "k" * 48)
 ALLOWED_HOSTS = env.list(
     "ALLOWED_HOSTS", default=[] if PRODUCTION else ["127.0.0.1", "localhost", "[::1]", "testserver"]

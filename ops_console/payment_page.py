@@ -102,7 +102,7 @@ def page_context(
         "last_word": timeline.last_word(rows),
         "verdict": judged,
         "yes_lasts_ms": _milliseconds_left(judged, at),
-        "words": words.words_for(payment),
+        "words": words.words_for(payment, answer=judged.answer),
         "attentions": timeline.open_attentions(rows),
         "timeline": told,
         "own_query": {

@@ -69,6 +69,7 @@ ATTENTIONS: dict[str, Word] = {
     Kind.UNKNOWN_TOO_LONG: _("Result unknown for too long"),
     Kind.AMOUNT_STOPPED: _("Stopped before sending: amount above the payable"),
     Kind.SUSPECTED_REFUSAL: _("Refused, probably because of our request"),
+    Kind.STRUCTURAL_REFUSAL: _("Refused by the bank until something changes"),
     Kind.UNMAPPED_CODE: _("A code nobody has classified"),
     Kind.NOTIFICATION_MISMATCH: _("A signed notification contradicts our record"),
     Kind.NOTIFICATION_UNKNOWN: _("A notification for a payment we do not know"),
@@ -91,6 +92,7 @@ EVENTS: dict[str, Word] = {
     "cancel_refused": _("Cancellation refused; result open"),
     "review_required": _("Put before a person"),
     "contradicted": _("Contradicted by the bank"),
+    "contradiction_ended": _("The bank confirms our record after all"),
     "edited": _("Record changed"),
     "receipt": _("Money received after the end"),
     "posting_capture": _("Posted: the captured amount"),
@@ -259,7 +261,9 @@ RULES: dict[str, Word] = {
     "another-attempt-open": _("Another payment of this order is still open and may take the money."),
     "result-open": _("The result is not known yet. The money may have been taken."),
     "never-sent": _("Nothing was ever sent to the bank, so nothing can have been taken."),
-    "late-success-window-open": _("The bank does not know it, but a late success may still arrive."),
+    "late-success-window-open": _(
+        "Nothing was taken so far, but a late success of this or another attempt may still arrive."
+    ),
     "channel-not-reachable": _("The bank does not answer at the moment, so what it said may be out of date."),
     "bank-answer-too-old": _("The bank said that nothing was taken, but too long ago. Ask it again."),
     "declined": _("The bank declined it and confirmed that just now: nothing was taken."),

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from . import attentions, ledger, outbox
 from .evidence import Evidence, Outcome, Source
@@ -27,6 +28,8 @@ Class = ErrorCodeRule.Classification
 
 REVIEW_QUERY_EVERY = timedelta(days=1)
 RESEND_BACKOFF_S = (1, 2, 5, 10, 20, 30)
+SHOWS_KNOWLEDGE = frozenset({Outcome.PROCESSING, Outcome.SUCCEEDED, Outcome.DECLINED, Outcome.CANCELLED})
+NO_MONEY = frozenset({Outcome.DECLINED, Outcome.CANCELLED, Outcome.NOT_FOUND, Outcome.REFUSED})
 MONEY_SOURCES = (Source.REPLY, Source.QUERY, Source.STATEMENT)
 STATE_FIELDS = [
     "state",
@@ -73,7 +76,7 @@ def confirm_payment(*, payment_id: str, evidence: Evidence) -> Confirmation:
     order_id = Payment.objects.values_list("order_id", flat=True).get(pk=payment_id)
     order = Order.objects.select_for_update(no_key=True).get(pk=order_id)
     payment = Payment.objects.select_for_update(no_key=True, of=("self",)).select_related("channel").get(pk=payment_id)
-    _note_answer(payment, evidence)
+    _note_knowledge(payment, evidence)
     if payment.state in Payment.UNSENT:
         return _known_before_it_was_sent(payment, evidence)
     if payment.is_final:
@@ -93,19 +96,34 @@ def withdraw_cancel(*, payment_id: str, evidence: Evidence) -> Confirmation:
     return _moved(payment, evidence, "cancel_refused")
 
 
-def _note_answer(payment: Payment, evidence: Evidence) -> None:
-    """Keep when the channel last said how the payment stands; the pay-again verdict rests on it."""
-    if evidence.source in MONEY_SOURCES and evidence.outcome not in (Outcome.UNKNOWN, Outcome.NOT_SENT):
-        payment.answered_at = evidence.at
-        Payment.objects.filter(pk=payment.pk).update(answered_at=evidence.at)
+def _note_knowledge(payment: Payment, evidence: Evidence) -> None:
+    """Keep that the channel has the payment, whoever said so: from then on *not found* is no proof of absence. And keep
+    when it last said how an open payment stands, or confirmed a closed one's end; the pay-again verdict rests on it."""
+    known: dict[str, datetime | bool] = {}
+    if evidence.outcome in SHOWS_KNOWLEDGE and not payment.known_to_channel:
+        known["known_to_channel"] = payment.known_to_channel = True
+    if evidence.source in MONEY_SOURCES and evidence.outcome in _confirming(payment):
+        known["answered_at"] = payment.answered_at = evidence.at
+    if known:
+        Payment.objects.filter(pk=payment.pk).update(**known)
+
+
+def _confirming(payment: Payment) -> frozenset[Outcome]:
+    """The outcomes that say something about this payment without speaking against its end."""
+    match payment.state:
+        case State.SUCCEEDED:
+            return frozenset({Outcome.SUCCEEDED})
+        case State.FAILED | State.CANCELLED:
+            return NO_MONEY
+    return frozenset(Outcome) - {Outcome.UNKNOWN, Outcome.NOT_SENT}
 
 
 # While the result is open
 
 
 def _while_open(order: Order, payment: Payment, evidence: Evidence) -> Confirmation:
-    if payment.state == State.REVIEW_REQUIRED and evidence.source is Source.NOTIFICATION:
-        return _ask_again(payment, evidence)  # out of review leads a query, a statement or people, never a notification
+    if evidence.source is Source.NOTIFICATION and _must_be_asked(payment, evidence):
+        return _ask_again(payment, evidence)
     match evidence.outcome:
         case Outcome.SUCCEEDED:
             return _success(order, payment, evidence)
@@ -127,9 +145,17 @@ def _while_open(order: Order, payment: Payment, evidence: Evidence) -> Confirmat
     return _still_open(payment, evidence)
 
 
+def _must_be_asked(payment: Payment, evidence: Evidence) -> bool:
+    """Out of review leads a query, a statement or people. And that no money was taken frees the order for another payment,
+    so it is believed only when the channel answers it to our own question."""
+    return payment.state == State.REVIEW_REQUIRED or evidence.outcome in (Outcome.DECLINED, Outcome.CANCELLED)
+
+
 def _success(order: Order, payment: Payment, evidence: Evidence) -> Confirmation:
-    if evidence.amount is None or evidence.amount != payment.amount:
+    if evidence.amount is None or evidence.amount != payment.amount or not evidence.channel_txn_id:
         return _other_money(payment, evidence)
+    if Receipt.objects.filter(channel_id=payment.channel_id, channel_txn_id=evidence.channel_txn_id).exists():
+        return _txn_id_clash(payment, evidence)
     trace = _trace(evidence, "succeeded")
     try:
         with transaction.atomic():
@@ -162,7 +188,8 @@ def _txn_scope(payment: Payment, evidence: Evidence) -> str:
 def _txn_id_clash(payment: Payment, evidence: Evidence) -> Confirmation:
     """The channel names a transaction that belongs to another payment: nothing is lost, a person decides (PAY-12)."""
     payment.refresh_from_db()
-    other = Payment.objects.filter(channel=payment.channel, bank_transaction_id=evidence.channel_txn_id).first()
+    same = Q(bank_transaction_id=evidence.channel_txn_id) | Q(receipts__channel_txn_id=evidence.channel_txn_id)
+    other = Payment.objects.filter(same, channel=payment.channel).exclude(pk=payment.pk).first()
     facts = {"channelTransactionId": evidence.channel_txn_id, "otherPayment": other.pk if other else ""}
     return _to_review(payment, evidence, cause=Cause.TXN_ID_CLASH, kind=Kind.PAYMENT_REVIEW, priority=0, facts=facts)
 
@@ -172,7 +199,8 @@ def _other_money(payment: Payment, evidence: Evidence) -> Confirmation:
     puts the payment under review when it says that money was taken (FND-5)."""
     if evidence.source is Source.NOTIFICATION:
         return _mismatch(payment, evidence)
-    if evidence.outcome is Outcome.SUCCEEDED and evidence.amount is not None:
+    if evidence.outcome is Outcome.SUCCEEDED and evidence.amount not in (None, payment.amount):
+        assert evidence.amount is not None
         return _charged_other_money(payment, evidence, evidence.amount)
     return _still_open(payment, evidence)
 
@@ -193,10 +221,13 @@ def _to_review(
     payment: Payment, evidence: Evidence, *, cause: str, kind: str, priority: int, facts: dict[str, str]
 ) -> Confirmation:
     payment.next_query_at = evidence.at + REVIEW_QUERY_EVERY
-    if payment.state == State.REVIEW_REQUIRED:
+    if payment.state == State.REVIEW_REQUIRED and payment.cause == cause:
         Payment.objects.filter(pk=payment.pk).update(next_query_at=payment.next_query_at)
         return Confirmation(payment)
-    payment.review(cause=cause, at=evidence.at)
+    if payment.state == State.REVIEW_REQUIRED:
+        payment.learn_in_review(cause=cause)
+    else:
+        payment.review(cause=cause, at=evidence.at)
     save_traced(payment, _trace(evidence, "review_required"), fields=STATE_FIELDS)
     outbox.record(type_="payment.review_required", payment=payment, at=evidence.at)
     nudge_on_commit("dispatch_events")
@@ -215,6 +246,9 @@ def _refused(order: Order, payment: Payment, evidence: Evidence) -> Confirmation
         case Class.TRANSIENT:
             return _resend(payment, evidence, cause=Cause.CHANNEL_BUSY, left=True)
         case Class.STRUCTURAL:
+            facts = {"code": evidence.code, "text": evidence.message, "operation": "pay"}
+            key = f"refused:{payment.channel_id}:pay:{evidence.code}"
+            _raise(payment, Kind.STRUCTURAL_REFUSAL, 1, facts, key, evidence.at)
             return _failed(order, payment, evidence, Cause.REFUSED)
         case Class.SUSPECTED:
             facts = {"code": evidence.code, "text": evidence.message, "operation": "pay"}
@@ -257,24 +291,23 @@ def _ended(order: Order, payment: Payment, evidence: Evidence, event: str, *, sa
         by=f"payment {event} by {evidence.source.lower()}",
         at=evidence.at,
     )
-    if event == "succeeded":
-        _settle_mismatch(payment, evidence)
+    _settle_mismatch(payment, evidence)
     return Confirmation(payment, moved=True)
 
 
 def settle_order(*, order: Order, ended: Payment, trace: Trace, at: datetime) -> None:
     """After a payment's end: reopen its order unless it is paid, and let a waiting replacement go or end (PAY-16/18).
 
-    The caller holds the order's lock.
+    While two stories about the order's money are told, nothing more is sent for it. The caller holds the order's lock.
     """
     waiting = order.payments.select_for_update(no_key=True, of=("self",)).filter(state=State.CREATED).first()
-    if ended.state == State.SUCCEEDED:
-        if waiting:
+    if ended.state == State.SUCCEEDED or has_open_contradiction(order):
+        if waiting and waiting.pk != ended.pk:
             waiting.cancel_unsent(cause=Cause.NEVER_SENT, at=at)
             save_traced(waiting, trace.named("cancelled"), fields=STATE_FIELDS)
             outbox.record(type_="payment.cancelled", payment=waiting, at=at)
         return
-    if waiting and waiting.pk != ended.pk and not ended.contradicted:
+    if waiting and waiting.pk != ended.pk:
         waiting.promote(at=at, send_before=at + timedelta(seconds=waiting.channel.send_limit_s))
         save_traced(waiting, trace.named("promoted"), fields=STATE_FIELDS)
         outbox.record(type_="payment.queued", payment=waiting, at=at)
@@ -282,6 +315,11 @@ def settle_order(*, order: Order, ended: Payment, trace: Trace, at: datetime) ->
     elif order.state == Order.State.PAYING and not order.payments.live().exists():
         order.reopen()
         save_traced(order, trace.named("reopened"), fields=["state"])
+
+
+def has_open_contradiction(order: Order) -> bool:
+    """Whether the channel tells another story than ours about any payment of the order (PAY-4, PAY-7)."""
+    return order.payments.filter(contradicted=True).exists()
 
 
 def _still_open(payment: Payment, evidence: Evidence, *, cause: str | None = None) -> Confirmation:
@@ -326,7 +364,7 @@ def _proves_absence(payment: Payment, evidence: Evidence) -> bool:
     """Not found is final only by the channel's policy, asked after its window since submission (QRY-2)."""
     if evidence.source is not Source.QUERY or not payment.channel.not_found_is_final:
         return False
-    if payment.submitted_at is None or evidence.asked_at is None:
+    if payment.submitted_at is None or evidence.asked_at is None or payment.known_to_channel:
         return False
     if payment.state == State.REVIEW_REQUIRED and payment.cause != Cause.DEADLINE:
         return False
@@ -373,17 +411,35 @@ def _after_the_end(payment: Payment, evidence: Evidence) -> Confirmation:
     """A final state never moves again (PAY-4)."""
     if evidence.outcome is Outcome.SUCCEEDED:
         return _money_after_the_end(payment, evidence)
-    if payment.state == State.SUCCEEDED and evidence.outcome in (
-        Outcome.DECLINED,
-        Outcome.CANCELLED,
-        Outcome.NOT_FOUND,
-    ):
+    if _speaks_against(payment, evidence):
         if evidence.source is Source.NOTIFICATION:
             return _ask_again(payment, evidence)
-        if evidence.outcome is not Outcome.NOT_FOUND or _proves_absence(payment, evidence):
-            return _contradicted(payment, evidence, {"ours": payment.state, "theirs": evidence.outcome})
+        return _contradicted(payment, evidence, {"ours": payment.state, "theirs": evidence.outcome})
     _close_questions(payment, evidence)
+    _settle_mismatch(payment, evidence)
+    _end_contradiction(payment, evidence)
     return Confirmation(payment)
+
+
+def _speaks_against(payment: Payment, evidence: Evidence) -> bool:
+    """Whether news that is no success contradicts the end: success taken back, or what is dead being processed."""
+    if payment.state == State.SUCCEEDED:
+        return evidence.outcome in (Outcome.DECLINED, Outcome.CANCELLED)
+    return evidence.outcome is Outcome.PROCESSING
+
+
+def _end_contradiction(payment: Payment, evidence: Evidence) -> None:
+    """The channel confirms our end after all: a contradiction without a receipt is over (PAY-4)."""
+    if not payment.contradicted or evidence.source not in MONEY_SOURCES or payment.receipts.exists():
+        return
+    if evidence.outcome not in _confirming(payment):
+        return
+    payment.contradicted = False
+    payment.revision += 1
+    save_traced(payment, _trace(evidence, "contradiction_ended"), fields=["contradicted", "revision"])
+    outbox.record(type_="payment.contradiction_ended", payment=payment, at=evidence.at)
+    by = f"the channel confirms {payment.state}"
+    attention_settled.send(sender=Payment, cause_key=f"contradiction:{payment.pk}", by=by, at=evidence.at)
 
 
 def _money_after_the_end(payment: Payment, evidence: Evidence) -> Confirmation:
@@ -392,12 +448,15 @@ def _money_after_the_end(payment: Payment, evidence: Evidence) -> Confirmation:
         if evidence.amount == payment.captured:
             _close_questions(payment, evidence)
             _settle_mismatch(payment, evidence)
+            _end_contradiction(payment, evidence)
             return Confirmation(payment)
         if evidence.source is Source.NOTIFICATION:
             return _mismatch(payment, evidence)
         return _contradicted(payment, evidence, {"captured": str(payment.captured), "theirs": str(evidence.amount)})
     if evidence.amount is None or not evidence.channel_txn_id:
         return _ask_again(payment, evidence)
+    if evidence.amount.amount_minor <= 0:
+        return _contradicted(payment, evidence, {"state": payment.state, "received": str(evidence.amount)})
     receipt, new = Receipt.objects.get_or_create(
         channel_id=payment.channel_id,
         channel_txn_id=evidence.channel_txn_id,
@@ -419,8 +478,9 @@ def _money_after_the_end(payment: Payment, evidence: Evidence) -> Confirmation:
 
 
 def _contradicted(payment: Payment, evidence: Evidence, facts: dict[str, str]) -> Confirmation:
-    """Mark the payment and alarm: two stories about one money need a person (PAY-4)."""
-    _close_questions(payment, evidence)
+    """Mark the payment and alarm: two stories about one money need a person (PAY-4). Asking goes on meanwhile."""
+    payment.next_query_at = evidence.at + REVIEW_QUERY_EVERY
+    Payment.objects.filter(pk=payment.pk).update(next_query_at=payment.next_query_at)
     _raise(payment, Kind.CONTRADICTION, 0, facts, f"contradiction:{payment.pk}", evidence.at)
     if payment.contradicted:
         return Confirmation(payment, mismatch=True)
@@ -433,7 +493,10 @@ def _contradicted(payment: Payment, evidence: Evidence, facts: dict[str, str]) -
 
 
 def _ask_again(payment: Payment, evidence: Evidence) -> Confirmation:
-    """This news is not believed on its word: the channel is asked at once."""
+    """This news is not believed on its word: people are told, and the channel is asked at once."""
+    if payment.is_final:
+        facts = {"ours": payment.state, "theirs": evidence.outcome, "source": evidence.source}
+        _raise(payment, Kind.NOTIFICATION_MISMATCH, 1, facts, f"mismatch:{payment.pk}", evidence.at)
     plan: dict[str, datetime] = {"next_query_at": evidence.at}
     if payment.is_final:
         plan["query_deadline"] = evidence.at + timedelta(seconds=payment.channel.query_deadline_s)
@@ -446,7 +509,7 @@ def _close_questions(payment: Payment, evidence: Evidence) -> None:
     """A question about a final payment is answered, or given up at its deadline; else it is put again."""
     if evidence.source is not Source.QUERY:
         return
-    unanswered = evidence.outcome in (Outcome.UNKNOWN, Outcome.NOT_SENT, Outcome.PROCESSING)
+    unanswered = evidence.outcome not in _confirming(payment)
     again = unanswered and payment.query_deadline is not None and evidence.at < payment.query_deadline
     Payment.objects.filter(pk=payment.pk).update(next_query_at=next_query_time(payment, evidence.at) if again else None)
 
@@ -466,8 +529,9 @@ def _trace(evidence: Evidence, event: str) -> Trace:
 
 
 def _settle_mismatch(payment: Payment, evidence: Evidence) -> None:
-    if evidence.source in MONEY_SOURCES:
-        by = f"the channel confirms {payment.captured}"
+    """The channel's own word on how the payment ended settles what a notification said otherwise."""
+    if evidence.source in MONEY_SOURCES and evidence.outcome in _confirming(payment):
+        by = f"the channel confirms {payment.captured or payment.state}"
         attention_settled.send(sender=Payment, cause_key=f"mismatch:{payment.pk}", by=by, at=evidence.at)
 
 

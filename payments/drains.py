@@ -5,7 +5,6 @@ A slow channel holds only its own slots: each channel has a drain of its own (SP
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -14,12 +13,11 @@ from queue import Empty, SimpleQueue
 from django.db import close_old_connections, connections
 from django.utils.timezone import now
 
+from .clock import database_now
 from .models import Channel
 
 logger = logging.getLogger(__name__)
 
-# A drain stops claiming after this; with the longest call it ends well inside the broker's visibility timeout.
-CLAIM_FOR_S = 45.0
 LOOK_EVERY_S = 0.05
 
 Claim = Callable[..., list[str]]
@@ -60,18 +58,18 @@ class Drain:
                 _running.pop(self._key, None)
 
     def _run(self) -> int:
-        until = time.monotonic() + CLAIM_FOR_S
         todo: SimpleQueue[str | None] = SimpleQueue()
         done: SimpleQueue[str] = SimpleQueue()
         threads: list[threading.Thread] = []
         under_way, handled = 0, 0
         try:
             while True:
-                claiming = time.monotonic() < until and not _stopping.is_set()
+                claiming = not _stopping.is_set()
                 ids: list[str] = []
                 if claiming and under_way < self._channel.slots:
                     self._again.clear()
-                    ids = self._claim(channel=self._channel, limit=self._channel.slots - under_way, at=now())
+                    at = database_now()
+                    ids = self._claim(channel=self._channel, limit=self._channel.slots - under_way, at=at)
                 for payment_id in ids:
                     todo.put(payment_id)
                 under_way, handled = under_way + len(ids), handled + len(ids)
@@ -102,9 +100,9 @@ class Drain:
             connections.close_all()
 
     def _one(self, payment_id: str) -> None:
-        close_old_connections()
         try:
-            self._handle(payment_id=payment_id, at=now())
+            close_old_connections()
+            self._handle(payment_id=payment_id, at=database_now())
         except Exception:
             # Its lease brings it back; the others must not wait for it.
             logger.exception("due work failed", extra={"work": self._key[0], "payment_id": payment_id})

@@ -5,15 +5,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils.timezone import now
 
 from .channels import ChannelReply, adapter_for
 from .claims import DueWork
+from .clock import database_now
 from .confirmation import Confirmation, confirm_payment, withdraw_cancel
 from .errors import AskedJustNow, NothingToAsk
 from .evidence import Outcome, Source
 from .exchanges import note_health, record_reply, record_request
-from .models import Attention, Channel, ChannelExchange, Payment
+from .models import Attention, Channel, ChannelExchange, ErrorCodeRule, Payment
 from .nudges import nudge_on_commit
 from .permits import take_permits
 from .signals import attention_needed
@@ -77,9 +79,10 @@ def record_cancel_answer(
     *, exchange: ChannelExchange, payment: Payment, reply: ChannelReply, at: datetime
 ) -> Confirmation:
     """Only a confirmed cancellation ends the payment. A refused one leads back to PENDING, and the question goes on; any
-    other answer leaves the cancellation open, to be asked for again under the same reference (FND-8)."""
+    other answer, such as busy or not yet visible, leaves the cancellation open, to be asked for again under the same
+    reference (FND-8)."""
     evidence = record_reply(request=exchange, payment=payment, reply=reply, at=at)
-    if reply.outcome in (Outcome.DECLINED, Outcome.REFUSED):
+    if reply.outcome is Outcome.DECLINED or evidence.classification == ErrorCodeRule.Classification.STRUCTURAL:
         return withdraw_cancel(payment_id=payment.pk, evidence=evidence)
     outcome = Outcome.CANCELLED if reply.outcome is Outcome.CANCELLED else Outcome.UNKNOWN
     return confirm_payment(payment_id=payment.pk, evidence=replace(evidence, source=Source.QUERY, outcome=outcome))
@@ -100,7 +103,7 @@ def ask_now(*, payment_id: str, actor: str, at: datetime) -> Payment:
         if not take_permits(channel=payment.channel, wanted=1):
             raise AskedJustNow(seconds=1)
         Payment.objects.filter(pk=payment.pk).update(asked_at=at)
-    return ask(payment_id=payment_id, at=at, actor=actor)
+    return ask(payment_id=payment_id, at=database_now(), actor=actor)
 
 
 @transaction.atomic
@@ -134,9 +137,11 @@ def raise_overdue(*, at: datetime, limit: int = 200) -> int:
 def check_open_things(*, at: datetime) -> int:
     """The third promise, checked hourly: no open payment is without a due time or an open attention."""
     plain = Payment.objects.unresolved().filter(attentions__settled_at__isnull=True, attentions__isnull=False)
-    stranded = Payment.objects.unresolved().filter(
-        next_query_at__isnull=True, submit_due_at__isnull=True, send_before__isnull=True
+    unplanned = Q(state__in=Payment.AT_CHANNEL, next_query_at__isnull=True)
+    unplanned |= Q(state=State.QUEUED, submit_due_at__isnull=True) | Q(
+        state__in=Payment.UNSENT, send_before__isnull=True
     )
+    stranded = Payment.objects.filter(unplanned)
     found = 0
     for payment in stranded.exclude(pk__in=plain.values("pk")).order_by("pk")[:500]:
         attention_needed.send(

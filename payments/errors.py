@@ -214,12 +214,6 @@ class AskedJustNow(PaymentsError):
         super().__init__(f"The bank was asked moments ago. Ask again in {seconds} s.")
 
 
-class NotSupported(PaymentsError):
-    """The channel cannot do this at all."""
-
-    code = "not_supported"
-
-
 class NotificationRefused(PaymentsError):
     """A notification is not what its channel would send; nothing of it moves a state (NTF-2)."""
 

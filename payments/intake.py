@@ -6,7 +6,6 @@ order's lock and explains itself.
 
 import hashlib
 import json
-import re
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -44,7 +43,6 @@ from .units import constraint_of, sqlstate, whole_unit_without_waiting
 SECOND_PAYMENT_WINDOW = timedelta(minutes=10)
 SCENE, OPERATION = "PAYMENT", "PAY"
 State, Cause = Payment.State, Payment.Cause
-_DIGITS = re.compile(r"[0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ def accept_payment(*, client: ApiClient, order: PaymentOrder, at: datetime) -> A
 
 def _refuse_card_numbers(order: PaymentOrder) -> None:
     for field, text in (("paymentToken", order.payment_token), ("purpose", order.purpose)):
-        if _DIGITS.search(text) and holds_card_number(text):
+        if holds_card_number(text):
             raise CardNumberRefused(field=field)
 
 
@@ -417,6 +415,10 @@ def _replaceable(row: Order, order: PaymentOrder, live: Payment | None) -> Payme
             reason=f"Payment {order.replaces} is not the live payment of order {row.order_no}.",
             payment_id=live.pk if live else None,
         )
+    if live.state == State.REVIEW_REQUIRED and live.cause != Cause.DEADLINE:
+        raise ReplacementRefused(
+            reason=f"Payment {live.pk} is with a person, who decides about its money.", payment_id=live.pk
+        )
     if (waiting := row.payments.filter(state=State.CREATED).first()) is not None:
         raise ReplacementRefused(
             reason=f"Payment {waiting.pk} is already waiting to replace it.", payment_id=waiting.pk
@@ -508,6 +510,6 @@ def _insert(payment: Payment, trace: Trace) -> None:
             raise OrderHasLivePayment(
                 payment_id=live.pk if live else "", state=live.state if live else State.CREATED
             ) from error
-        if constraint_of(error) == "paid_order_takes_no_payment":
+        if constraint_of(error) in ("paid_order_takes_no_payment", "contradicted_order_takes_no_payment"):
             raise OrderTakesNoPayment(order_no=payment.order.order_no, reason="takes no payment") from error
         raise

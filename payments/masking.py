@@ -4,8 +4,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-# Digits as people write them: in one piece, or in groups parted by one or two blanks, dots or hyphens.
-_RUN = re.compile(r"[0-9](?:[ \u00a0\u2009.\-]{0,2}[0-9])*", re.ASCII)
+# Digits as people write them: in one piece, or in groups parted by one or two blanks, dots,
+# dashes, commas, slashes, or marks that cannot be seen.
+_RUN = re.compile("[0-9](?:[ \u00a0\u2009\u200b-\u200f\u00ad.,/_\u2013\u2014-]{0,2}[0-9])*", re.ASCII)
 _GROUP = re.compile(r"[0-9]+", re.ASCII)
 SHORTEST, LONGEST = 13, 19
 

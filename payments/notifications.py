@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import CharField, Exists, OuterRef, Value
+from django.db.models.functions import Cast, Concat
 from django.utils.timezone import now
 
 from .channels import ReportedPayment, adapter_for
@@ -27,16 +29,18 @@ SLICE = 100
 LEASE = timedelta(seconds=60)
 LOOK_FOR_PAYMENT_EVERY = timedelta(minutes=5)
 UNKNOWN_AFTER = timedelta(hours=1)
+TRIES_BEFORE_RAISING = 5
 MAX_BODY = 64 * 1024
 State = InboundNotification.State
 
 _STORE = """
 INSERT INTO payments_inboundnotification
-    (channel_id, duplicate_key, content_digest, channel_event_id, reference, outcome, code, message, channel_txn_id,
-     amount_minor, currency, occurred_at, body, state, deliveries, received_at, last_received_at, due_at, attempts)
-VALUES (%(channel)s, %(duplicate_key)s, %(content_digest)s, %(channel_event_id)s, %(reference)s, %(outcome)s, %(code)s,
-     %(message)s, %(channel_txn_id)s, %(amount_minor)s, %(currency)s, %(occurred_at)s, %(body)s, 'RECEIVED', 1, %(at)s,
-     %(at)s, %(at)s, 0)
+    (channel_id, duplicate_key, content_digest, channel_event_id, reference, operation, outcome, code, message,
+     channel_txn_id, amount_minor, currency, occurred_at, body, state, deliveries, received_at, last_received_at, due_at,
+     attempts)
+VALUES (%(channel)s, %(duplicate_key)s, %(content_digest)s, %(channel_event_id)s, %(reference)s, %(operation)s,
+     %(outcome)s, %(code)s, %(message)s, %(channel_txn_id)s, %(amount_minor)s, %(currency)s, %(occurred_at)s, %(body)s,
+     'RECEIVED', 1, %(at)s, %(at)s, %(at)s, 0)
 ON CONFLICT (channel_id, duplicate_key, content_digest) DO UPDATE
 SET deliveries = payments_inboundnotification.deliveries + 1, last_received_at = EXCLUDED.last_received_at
 RETURNING id, deliveries
@@ -90,6 +94,7 @@ def _store(*, channel: Channel, reported: ReportedPayment, body: bytes, at: date
         "content_digest": hashlib.sha256(content.encode()).hexdigest(),
         "channel_event_id": plain(reported.channel_event_id, 64),
         "reference": plain(reported.reference, 64),
+        "operation": plain(reported.operation, 24),
         "outcome": reported.outcome,
         "code": plain(reported.code, 64),
         "message": storable(reported.message, 500),
@@ -149,9 +154,37 @@ def apply_due(*, at: datetime) -> int:
     for notification_id in ids:
         try:
             apply(notification_id=notification_id, at=at)
-        except Exception:
+        except Exception as error:
             logger.exception("notification not applied, due again", extra={"notification_id": notification_id})
+            _raise_if_it_keeps_failing(notification_id=notification_id, error=error, at=at)
     return len(ids)
+
+
+@transaction.atomic
+def _raise_if_it_keeps_failing(*, notification_id: int, error: Exception, at: datetime) -> None:
+    """What cannot be applied again and again is a matter for people; it stays due."""
+    news = InboundNotification.objects.get(pk=notification_id)
+    if news.attempts >= TRIES_BEFORE_RAISING:
+        _raise(
+            Attention.Kind.STRANDED,
+            news,
+            f"notification-stuck:{news.pk}",
+            {"error": f"{type(error).__name__}: {error}"[:300]},
+            at,
+        )
+
+
+def _raise(kind: str, news: InboundNotification, cause_key: str, facts: dict[str, str], at: datetime) -> None:
+    attention_needed.send(
+        sender=InboundNotification,
+        kind=kind,
+        subject=f"notification:{news.pk}",
+        payment=Payment.objects.filter(pk=news.reference, channel_id=news.channel_id).first(),
+        priority=Attention.Priority.P2,
+        facts={"reference": news.reference, "channel": news.channel_id, **facts},
+        cause_key=cause_key,
+        at=at,
+    )
 
 
 @whole_unit
@@ -160,6 +193,13 @@ def apply(*, notification_id: int, at: datetime) -> InboundNotification:
     """Let one stored notification speak to its payment, through the one confirm function. Applied again, it does nothing."""
     news = InboundNotification.objects.select_for_update(no_key=True).get(pk=notification_id)
     if news.due_at is None:
+        return news
+    if news.operation != "pay":
+        # It may name a payment's reference, but it is not about the payment: kept and raised, never applied.
+        news.state, news.due_at, news.applied_at = State.MISMATCH, None, at
+        news.save(update_fields=["state", "due_at", "applied_at"])
+        facts = {"operation": news.operation, "channelTransactionId": news.channel_txn_id}
+        _raise(Attention.Kind.NOTIFICATION_UNKNOWN, news, f"notification-operation:{news.pk}", facts, at)
         return news
     payment = Payment.objects.filter(pk=news.reference, channel_id=news.channel_id).first()
     if payment is None:
@@ -203,25 +243,15 @@ def raise_unknown(*, at: datetime, limit: int = 200) -> int:
     unknown = InboundNotification.objects.filter(
         state=State.PARKED, received_at__lte=at - UNKNOWN_AFTER, due_at__isnull=False
     )
-    known_causes = Attention.objects.filter(kind=Attention.Kind.NOTIFICATION_UNKNOWN, settled_at__isnull=True)
-    open_subjects = set(known_causes.values_list("subject", flat=True))
+    raised_already = Attention.objects.filter(
+        kind=Attention.Kind.NOTIFICATION_UNKNOWN,
+        settled_at__isnull=True,
+        subject=Concat(Value("notification:"), OuterRef("text_id")),
+    )
+    new = unknown.annotate(text_id=Cast("pk", CharField())).filter(~Exists(raised_already))
     raised = 0
-    for news in unknown.order_by("received_at", "pk")[:limit]:
-        if f"notification:{news.pk}" in open_subjects:
-            continue
-        attention_needed.send(
-            sender=InboundNotification,
-            kind=Attention.Kind.NOTIFICATION_UNKNOWN,
-            subject=f"notification:{news.pk}",
-            payment=None,
-            priority=Attention.Priority.P2,
-            facts={
-                "reference": news.reference,
-                "channel": news.channel_id,
-                "channelTransactionId": news.channel_txn_id,
-            },
-            cause_key=f"notification-unknown:{news.pk}",
-            at=at,
-        )
+    for news in new.order_by("received_at", "pk")[:limit]:
+        facts = {"channelTransactionId": news.channel_txn_id}
+        _raise(Attention.Kind.NOTIFICATION_UNKNOWN, news, f"notification-unknown:{news.pk}", facts, at)
         raised += 1
     return raised

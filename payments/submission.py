@@ -11,7 +11,15 @@ from django.utils.timezone import now
 from . import outbox
 from .channels import ChannelReply, ChannelRequest, adapter_for
 from .claims import DueWork
-from .confirmation import STATE_FIELDS, Confirmation, confirm_payment, reply_patience, settle_order
+from .confirmation import (
+    STATE_FIELDS,
+    Confirmation,
+    confirm_payment,
+    has_open_contradiction,
+    reply_patience,
+    settle_order,
+)
+from .evidence import Outcome
 from .exchanges import note_health, record_reply, record_request
 from .models import Attention, Channel, ChannelExchange, Order, Payment
 from .models.history import Trace, save_traced
@@ -41,13 +49,21 @@ def submit_payment(*, payment_id: str, at: datetime) -> Payment:
     payment, request, exchange = _prepare(payment_id=payment_id, at=at)
     if request is None or exchange is None:
         return payment
-    reply = adapter_for(payment.channel).call(request, at=now())
+    reply = _call(payment, request)
     at = now()
     done = record_submission(exchange=exchange, payment=payment, reply=reply, at=at)
     if reply.code == "OTHER_REFERENCE":
         _reply_for_another(payment=payment, exchange=exchange, at=at)
     note_health(channel_id=payment.channel_id, reply=reply, at=at)
     return done.payment
+
+
+def _call(payment: Payment, request: ChannelRequest) -> ChannelReply:
+    """Send the request, unless this process slept so long after the commit that others may have given it up."""
+    at = now()
+    if payment.submitted_at is not None and at > payment.submitted_at + reply_patience(payment.channel):
+        return ChannelReply(Outcome.NOT_SENT, code="TOO_LATE_TO_SEND", left=False)
+    return adapter_for(payment.channel).call(request, at=at)
 
 
 @whole_unit
@@ -69,7 +85,11 @@ def _prepare(*, payment_id: str, at: datetime) -> tuple[Payment, ChannelRequest 
     payment = Payment.objects.select_for_update(no_key=True, of=("self",)).select_related("channel").get(pk=payment_id)
     if payment.state != State.QUEUED:
         return payment, None, None
-    if (payment.send_before is not None and at >= payment.send_before) or at >= payment.expires_at:
+    if payment.known_to_channel:
+        _ask_instead(payment, at)
+        return payment, None, None
+    overdue = at >= payment.expires_at or (payment.send_before is not None and at >= payment.send_before)
+    if overdue or has_open_contradiction(order):
         end_unsent(order=order, payment=payment, at=at)
         return payment, None, None
     if _above_payable(order, payment):
@@ -86,13 +106,30 @@ def _prepare(*, payment_id: str, at: datetime) -> tuple[Payment, ChannelRequest 
         amount=payment.amount,
         token=payment.payment_token,
         purpose=payment.purpose,
-        expires_at=payment.expires_at,
+        expires_at=_expiry_told(payment),
         notify_url=channel.settings.get("notify_url") or f"{settings.BASE_URL}/notifications/{channel.pk}",
         at=payment.accepted_at,
     )
     save_traced(payment, Trace("submitted", source="SUBMISSION"), fields=STATE_FIELDS)
     outbox.record(type_="payment.submitted", payment=payment, at=at)
     return payment, request, record_request(payment=payment, request=request, at=at)
+
+
+def _expiry_told(payment: Payment) -> datetime:
+    """The expiry sent to the channel (PAY-18): its usual span from when the payment could first be sent, so the same
+    whenever it is sent again."""
+    begun = payment.queued_at or payment.accepted_at
+    return min(payment.expires_at, begun + timedelta(seconds=payment.channel.payment_expiry_s))
+
+
+def _ask_instead(payment: Payment, at: datetime) -> None:
+    """The channel has shown that it knows this payment, so it is never sent; what became of it is asked."""
+    payment.doubt(cause=Cause.KNOWN_ELSEWHERE, at=at)
+    payment.submitted_at = payment.submitted_at or at
+    payment.query_deadline = at + timedelta(seconds=payment.channel.query_deadline_s)
+    payment.next_query_at = at
+    save_traced(payment, Trace("pending", source="SUBMISSION"), fields=STATE_FIELDS)
+    outbox.record(type_="payment.pending", payment=payment, at=at)
 
 
 def _above_payable(order: Order, payment: Payment) -> bool:

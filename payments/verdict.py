@@ -5,14 +5,18 @@ channel's own word not older than its freshness limit, no late-success window op
 missing makes it NOT_YET. A YES expires by itself.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+
+from django.db.models import QuerySet
 
 from .models import ChannelHealth, Order, Payment
 from .words import DECLINES, NEVER_LEFT
 
 RULES_VERSION = "1"
+DOWN_AFTER = timedelta(seconds=5)
 State, Cause = Payment.State, Payment.Cause
 
 
@@ -56,9 +60,17 @@ class Verdict:
 
 def safe_to_pay_again(*, payment: Payment, at: datetime) -> Verdict:
     """Judge whether another payment for this payment's order is safe now. At most two queries beside loaded relations."""
-    others = list(payment.order.payments.exclude(pk=payment.pk).only("id", "state", "contradicted", "accepted_at"))
+    others = list(attempts_of([payment.order_id]).exclude(pk=payment.pk))
     health = ChannelHealth.objects.filter(pk=payment.channel_id).first()
     return judge(payment=payment, order=payment.order, others=others, health=health, at=at)
+
+
+def attempts_of(order_ids: Iterable[str]) -> QuerySet[Payment]:
+    """The payments of these orders with all that `judge` looks at in other attempts."""
+    attempts = Payment.objects.filter(order_id__in=list(order_ids)).select_related("channel")
+    return attempts.only(
+        "order_id", "state", "cause", "contradicted", "sent", "accepted_at", "submitted_at", "completed_at", "channel"
+    )
 
 
 def answer_for(*, payment: Payment, at: datetime) -> Verdict:
@@ -87,10 +99,10 @@ def judge(
         return verdict(Answer.NOT_YET, "another-attempt-open")
     if not payment.is_final:
         return verdict(Answer.NOT_YET, "result-open")
-    if payment.cause in NEVER_LEFT and not payment.sent:
-        return verdict(Answer.YES, "never-sent", at + timedelta(seconds=payment.channel.verdict_freshness_s))
-    if late_success_until(payment) > at:
+    if any(late_success_until(attempt) > at for attempt in (payment, *others)):
         return verdict(Answer.NOT_YET, "late-success-window-open")
+    if never_left(payment):
+        return verdict(Answer.YES, "never-sent", at + timedelta(seconds=payment.channel.verdict_freshness_s))
     if is_down(health, at):
         return verdict(Answer.NOT_YET, "channel-not-reachable")
     fresh_until = _fresh_until(payment)
@@ -102,16 +114,21 @@ def judge(
 def late_success_until(payment: Payment) -> datetime:
     """Until when money may still turn up after an end that rests on absence or on a refusal of our request."""
     assert payment.completed_at is not None
-    if payment.cause in DECLINES or payment.submitted_at is None:
-        return payment.completed_at
+    if payment.cause in DECLINES or payment.submitted_at is None or never_left(payment):
+        return datetime.min.replace(tzinfo=UTC)
     return payment.submitted_at + timedelta(seconds=payment.channel.not_found_window_s)
 
 
+def never_left(payment: Payment) -> bool:
+    """Whether the payment ended without a byte of it having left."""
+    return payment.cause in NEVER_LEFT and not payment.sent
+
+
 def is_down(health: ChannelHealth | None, at: datetime) -> bool:
-    """Whether the channel's newest sign of life is a failure."""
+    """Whether calls have failed for some seconds without an answer in between: one lost call is not an outage."""
     if health is None or health.failed_at is None:
         return False
-    return health.answered_at is None or health.failed_at > health.answered_at
+    return health.answered_at is None or health.failed_at > health.answered_at + DOWN_AFTER
 
 
 def _fresh_until(payment: Payment) -> datetime | None:

@@ -73,6 +73,12 @@ _FAILED_SILENTLY = Words(
     "Do not say that the bank declined the payment.",
     "不要说银行拒绝了付款。",
 )
+_PAID_OTHERWISE = Words(
+    "This attempt was not charged, and your order needs no further payment.",
+    "这次付款没有扣款，您的订单无需再付款。",
+    "Do not ask the payer to pay again.",
+    "不要请客户重新付款。",
+)
 _CANCELLED = Words("The payment was cancelled; you have not been charged.", "付款已取消，您没有被扣款。")
 _NEVER_SENT = Words(
     "You have not been charged: nothing was sent to the bank.",
@@ -93,13 +99,18 @@ def public_status(payment: Payment) -> PublicStatus:
     return PublicStatus(payment.state)
 
 
-def words_for(payment: Payment) -> Words:
-    """What to tell the payer about this payment now."""
+def words_for(payment: Payment, *, answer: str) -> Words:
+    """What to tell the payer about this payment now.
+
+    :param answer: of the pay-again verdict; "please pay again" is said only with its YES (PAY-8)
+    """
     match public_status(payment):
         case PublicStatus.SUCCEEDED:
             return _SUCCEEDED
+        case PublicStatus.FAILED | PublicStatus.CANCELLED if answer == "NO":
+            return _PAID_OTHERWISE
         case PublicStatus.FAILED:
-            return _DECLINED if payment.cause in DECLINES else _FAILED_SILENTLY
+            return _DECLINED if payment.cause in DECLINES and answer == "YES" else _FAILED_SILENTLY
         case PublicStatus.CANCELLED:
             return _NEVER_SENT if payment.cause in NEVER_LEFT and not payment.sent else _CANCELLED
     return _OPEN

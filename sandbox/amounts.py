@@ -6,7 +6,7 @@ from decimal import ROUND_DOWN, Decimal
 
 # Source: ISO 4217, the currencies this bank keeps accounts in.
 MINOR_DIGITS = {
-    "AED": 2, "AUD": 2, "BHD": 3, "CAD": 2, "CHF": 2, "CNY": 2, "EUR": 2, "GBP": 2, "HKD": 2, "IDR": 0,
+    "AED": 2, "AUD": 2, "BHD": 3, "CAD": 2, "CHF": 2, "CNY": 2, "EUR": 2, "GBP": 2, "HKD": 2, "IDR": 2,
     "JOD": 3, "JPY": 0, "KRW": 0, "KWD": 3, "MOP": 2, "MYR": 2, "NZD": 2, "OMR": 3, "PHP": 2, "SGD": 2,
     "THB": 2, "TWD": 2, "USD": 2, "VND": 0,
 }  # fmt: skip

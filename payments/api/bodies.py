@@ -35,7 +35,7 @@ CustomerId = Annotated[str, Meta(min_length=1, max_length=64, pattern=_TEXT, exa
 OrderNo = Annotated[str, Meta(min_length=1, max_length=64, pattern=_TEXT, examples=["A-20260901-01"])]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=_TEXT, examples=["payment-C12345-20260901-01"])]
 Token = Annotated[str, Meta(min_length=1, max_length=128, pattern=rf"^[!-~]+{PATTERN_END}", examples=["tok_success"])]
-Purpose = Annotated[str, Meta(max_length=140, pattern=rf"^[^{_CONTROL}]*{PATTERN_END}")]
+Purpose = Annotated[str, Meta(max_length=140, pattern=rf"^[^{_UNSEEN}]*{PATTERN_END}")]
 PaymentId = Annotated[str, Meta(min_length=26, max_length=26, pattern=_ULID, examples=["01K3F7D8V6JQ2R9M4A1C5E0NXT"])]
 CurrencyCode = Annotated[str, Meta(min_length=3, max_length=3, pattern=rf"^[A-Z]{{3}}{PATTERN_END}", examples=["CNY"])]
 ChannelCode = Annotated[
@@ -239,7 +239,7 @@ _MESSAGES = {
 def payment_body(payment: Payment, *, verdict: Verdict, at: datetime) -> PaymentBody:
     """The answer about a payment. Times carry the channel's own offset."""
     zone = ZoneInfo(payment.channel.time_zone)
-    words = words_for(payment)
+    words = words_for(payment, answer=verdict.answer)
     status = public_status(payment)
     final = status is not PublicStatus.PENDING
     captured = payment.captured

@@ -109,9 +109,7 @@ def _body(payment: Payment, at: datetime) -> PaymentBody:
 def _bodies(payments: list[Payment], at: datetime) -> list[PaymentBody]:
     """The answers about a page of payments, with as many queries for one as for a hundred."""
     attempts: dict[str, list[Payment]] = {payment.order_id: [] for payment in payments}
-    for attempt in Payment.objects.filter(order_id__in=attempts).only(
-        "id", "order_id", "state", "contradicted", "accepted_at"
-    ):
+    for attempt in verdict.attempts_of(attempts):
         attempts[attempt.order_id].append(attempt)
     health = ChannelHealth.objects.in_bulk({payment.channel_id for payment in payments})
     bodies = []

@@ -6,14 +6,14 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 from django.conf import settings as django_settings
 from django.utils.dateparse import parse_datetime
 
-from ..errors import NotificationRefused, PaymentsError
+from ..errors import ChannelNotUsable, NotificationRefused, PaymentsError
 from ..evidence import Outcome
 from ..money import Money
 from ..strict_json import NotStrictJSON, loads
@@ -21,6 +21,7 @@ from .http import ChannelHttp, HttpReply
 from .protocol import ChannelReply, ChannelRequest, ReportedPayment
 
 MAX_SKEW_S = 300
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _STATUS = {
     "ACCEPTED": Outcome.PROCESSING,
     "PROCESSING": Outcome.PROCESSING,
@@ -60,7 +61,11 @@ class BankChannel:
         notify_url: str,
         at: datetime,
     ) -> ChannelRequest:
-        """A payment request; the same reference and content is the same payment at the bank."""
+        """A payment request; the same reference and content is the same payment at the bank.
+
+        :raises ChannelNotUsable: no secret to sign with
+        """
+        self._secret(self._key_id)
         body = {
             "merchantId": self._merchant_id,
             "merchantReference": reference,
@@ -74,7 +79,11 @@ class BankChannel:
         return ChannelRequest("pay", reference, "POST", "/v1/payments", _encoded(body), tokens=(token,))
 
     def query_request(self, *, reference: str) -> ChannelRequest:
-        """A question after a payment, by our own reference."""
+        """A question after a payment, by our own reference.
+
+        :raises ChannelNotUsable: no secret to sign with
+        """
+        self._secret(self._key_id)
         return ChannelRequest("query", reference, "GET", f"/v1/payments/{quote(reference, safe='')}", b"")
 
     def cancel_request(self, *, reference: str, cancel_reference: str) -> ChannelRequest:
@@ -116,7 +125,10 @@ class BankChannel:
         if not isinstance(content, dict):
             return answer(Outcome.UNKNOWN, code="UNREADABLE_REPLY", message="The reply is no object.")
         code, text = _text(content, "code"), _text(content, "text")
-        if request.operation == "query" and reply.status == 404 and content.get("status") == "NOT_FOUND":
+        foreign = content.get("merchantReference") not in (None, request.reference)
+        if request.operation == "query" and foreign:
+            return answer(Outcome.UNKNOWN, code="OTHER_REFERENCE", message="The reply is for another reference.")
+        if request.operation in ("query", "cancel") and reply.status == 404 and content.get("status") == "NOT_FOUND":
             return answer(Outcome.NOT_FOUND, code=code, message=text)
         if reply.status >= 400:
             if request.operation == "query" or not code:
@@ -125,6 +137,8 @@ class BankChannel:
             return answer(Outcome.REFUSED, code=code, message=text)
         if content.get("merchantReference") != request.reference:
             return answer(Outcome.UNKNOWN, code="OTHER_REFERENCE", message="The reply is for another reference.")
+        if _text(content, "operation") not in ("", "cancel" if request.operation == "cancel" else "pay"):
+            return answer(Outcome.UNKNOWN, code="OTHER_OPERATION", message="The reply is about another operation.")
         return self._result(content, answer, code, text)
 
     @staticmethod
@@ -175,7 +189,7 @@ class BankChannel:
             channel_txn_id=txn_id,
             amount=amount,
             occurred_at=_moment(content),
-            unreadable=("amount",) if amount is None and "amount" in content else (),
+            operation=_text(content, "operation") or "pay",
         )
 
     def notification_answer(self) -> tuple[str, bytes]:
@@ -210,7 +224,7 @@ class BankChannel:
             return False
         try:
             secret = self._secret(key_id)
-        except KeyError:
+        except ChannelNotUsable:
             return False
         expected = "v1=" + _digest(secret, _tail(timestamp, nonce, body))
         return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
@@ -223,9 +237,12 @@ class BankChannel:
 def secret_named(name: str) -> str:
     """Return a channel secret: from the environment, or the public ones of the demo.
 
-    :raises KeyError: none of that name
+    :raises ChannelNotUsable: none of that name
     """
-    return os.environ.get(name) or django_settings.CHANNEL_SECRETS[name]  # type: ignore[no-any-return]
+    secret = os.environ.get(name) or django_settings.CHANNEL_SECRETS.get(name)
+    if not secret:
+        raise ChannelNotUsable(channel=name, reason="has no secret in the environment")
+    return secret  # type: ignore[no-any-return]
 
 
 def _encoded(body: dict[str, Any]) -> bytes:
@@ -263,6 +280,9 @@ def _amount(content: dict[str, Any]) -> Money | None:
 def _moment(content: dict[str, Any]) -> datetime | None:
     try:
         moment = parse_datetime(_text(content, "completedAt"))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
-    return moment if moment is not None and moment.tzinfo is not None else None
+    if moment is None or moment.tzinfo is None:
+        return None
+    # A clock at year 1 is a bank's "no date"; one far ahead is no completion either, and neither may reach a column.
+    return moment if EARLIEST <= moment <= datetime.now(UTC) + timedelta(days=1) else None

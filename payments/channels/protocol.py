@@ -1,7 +1,7 @@
 """What every channel adapter can do and how it answers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -63,13 +63,13 @@ class ReportedPayment:
     channel_txn_id: str = ""
     amount: Money | None = None
     occurred_at: datetime | None = None
-    unreadable: tuple[str, ...] = field(default=())
+    operation: str = "pay"
 
 
 class ChannelAdapter(Protocol):
     """One outside party. `pay_request` and `query_request` build, `call` sends: between the two the caller commits.
 
-    What a channel cannot do raises `NotSupported`.
+    What is missing for signing is said while building: a request that stands committed can be sent.
     """
 
     def pay_request(

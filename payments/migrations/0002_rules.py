@@ -118,7 +118,45 @@ CREATE TRIGGER payment_facts_fixed BEFORE UPDATE ON payments_payment FOR EACH RO
           (NEW.id, NEW.merchant_id, NEW.order_id, NEW.channel_id, NEW.client_id, NEW.idempotency_key, NEW.customer_ref,
            NEW.payment_token, NEW.purpose, NEW.amount_minor, NEW.currency, NEW.replaces_id, NEW.accepted_at, NEW.expires_at))
     EXECUTE FUNCTION payments_payment_fixed();
+CREATE TRIGGER final_money_fixed BEFORE UPDATE ON payments_payment FOR EACH ROW
+    WHEN (OLD.state IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+          AND (OLD.captured_minor, OLD.captured_currency, OLD.bank_transaction_id, OLD.txn_scope) IS DISTINCT FROM
+              (NEW.captured_minor, NEW.captured_currency, NEW.bank_transaction_id, NEW.txn_scope))
+    EXECUTE FUNCTION payments_payment_fixed();
 CREATE TRIGGER payment_is_kept BEFORE DELETE ON payments_payment FOR EACH ROW EXECUTE FUNCTION payments_payment_fixed();
+"""
+
+# Facts beside the payment: what an order was agreed over, what money came, what was told and asked stay as they are.
+KEPT = """
+CREATE FUNCTION countinghouse_kept() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'what % records is kept as it is', TG_TABLE_NAME
+        USING ERRCODE = 'integrity_constraint_violation', CONSTRAINT = 'kept_' || TG_TABLE_NAME, TABLE = TG_TABLE_NAME;
+END $$;
+CREATE TRIGGER kept BEFORE DELETE ON payments_order FOR EACH ROW EXECUTE FUNCTION countinghouse_kept();
+CREATE TRIGGER facts_kept BEFORE UPDATE ON payments_order FOR EACH ROW
+    WHEN ((OLD.id, OLD.merchant_id, OLD.order_no, OLD.customer_ref, OLD.payable_minor, OLD.currency, OLD.created_at)
+          IS DISTINCT FROM
+          (NEW.id, NEW.merchant_id, NEW.order_no, NEW.customer_ref, NEW.payable_minor, NEW.currency, NEW.created_at))
+    EXECUTE FUNCTION countinghouse_kept();
+CREATE TRIGGER kept BEFORE DELETE ON payments_receipt FOR EACH ROW EXECUTE FUNCTION countinghouse_kept();
+CREATE TRIGGER facts_kept BEFORE UPDATE ON payments_receipt FOR EACH ROW
+    WHEN ((OLD.id, OLD.payment_id, OLD.channel_id, OLD.channel_txn_id, OLD.amount_minor, OLD.currency, OLD.received_at)
+          IS DISTINCT FROM
+          (NEW.id, NEW.payment_id, NEW.channel_id, NEW.channel_txn_id, NEW.amount_minor, NEW.currency, NEW.received_at))
+    EXECUTE FUNCTION countinghouse_kept();
+CREATE TRIGGER kept BEFORE DELETE ON payments_inboundnotification FOR EACH ROW EXECUTE FUNCTION countinghouse_kept();
+CREATE TRIGGER facts_kept BEFORE UPDATE ON payments_inboundnotification FOR EACH ROW
+    WHEN ((OLD.channel_id, OLD.duplicate_key, OLD.content_digest, OLD.reference, OLD.outcome, OLD.amount_minor, OLD.body)
+          IS DISTINCT FROM
+          (NEW.channel_id, NEW.duplicate_key, NEW.content_digest, NEW.reference, NEW.outcome, NEW.amount_minor, NEW.body))
+    EXECUTE FUNCTION countinghouse_kept();
+CREATE TRIGGER kept BEFORE DELETE ON payments_idempotencyrecord FOR EACH ROW EXECUTE FUNCTION countinghouse_kept();
+CREATE TRIGGER facts_kept BEFORE UPDATE ON payments_idempotencyrecord FOR EACH ROW
+    WHEN ((OLD.merchant_id, OLD.scene, OLD.business_key, OLD.operation, OLD.fingerprint, OLD.request, OLD.payment_id)
+          IS DISTINCT FROM
+          (NEW.merchant_id, NEW.scene, NEW.business_key, NEW.operation, NEW.fingerprint, NEW.request, NEW.payment_id))
+    EXECUTE FUNCTION countinghouse_kept();
 """
 
 # AFTER, so that a payment inserted together with its order sees it. The order's lock makes two of them take turns.
@@ -128,6 +166,10 @@ DECLARE
     order_state text;
 BEGIN
     SELECT state INTO order_state FROM payments_order WHERE id = NEW.order_id FOR NO KEY UPDATE;
+    IF EXISTS (SELECT FROM payments_payment WHERE order_id = NEW.order_id AND contradicted) THEN
+        RAISE EXCEPTION 'an order with an open contradiction takes no payment'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'contradicted_order_takes_no_payment', TABLE = TG_TABLE_NAME;
+    END IF;
     IF order_state NOT IN ('CREATED', 'PAYING') THEN
         RAISE EXCEPTION 'an order in state % takes no payment', order_state
             USING ERRCODE = 'check_violation', CONSTRAINT = 'paid_order_takes_no_payment', TABLE = TG_TABLE_NAME;
@@ -185,7 +227,7 @@ BEGIN
         WHERE merchant_id = merchant AND customer_ref = customer AND amount_minor = amount AND currency = asked_currency
           AND idempotency_key <> key
           AND (state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') OR contradicted
-               OR (state = 'SUCCEEDED' AND completed_at > recently))
+               OR (state = 'SUCCEEDED' AND state_since > recently))
         ORDER BY id DESC LIMIT 1
     );
 END $$;
@@ -216,6 +258,7 @@ class Migration(migrations.Migration):
         migrations.RunSQL(APPEND_ONLY, "DROP FUNCTION countinghouse_append_only() CASCADE;"),
         *[append_only(table) for table in APPEND_ONLY_TABLES],
         migrations.RunSQL(FIXED_FACTS, "DROP FUNCTION payments_payment_fixed() CASCADE;"),
+        migrations.RunSQL(KEPT, "DROP FUNCTION countinghouse_kept() CASCADE;"),
         migrations.RunSQL(PAID_ORDERS, "DROP FUNCTION payments_order_takes_payment() CASCADE;"),
         migrations.RunSQL(
             BALANCED,

@@ -32,7 +32,6 @@ class Channel(models.Model):
     read_timeout_s = models.FloatField(default=25)
     slots = models.PositiveSmallIntegerField(default=24, help_text="Calls at the same time, per worker process.")
     rate_per_s = models.PositiveIntegerField(default=200, help_text="Calls per second, all processes together.")
-    idempotent_submit = models.BooleanField(default=True)
 
     send_limit_s = models.PositiveIntegerField(default=900, help_text="PAY-16: not sent within this, never sent.")
     payment_expiry_s = models.PositiveIntegerField(default=900, help_text="PAY-18: told to the channel.")
@@ -45,6 +44,13 @@ class Channel(models.Model):
     payer_fee_bps = models.PositiveIntegerField(default=0, help_text="FND-4: highest fee borne by the payer, 1/100 %.")
 
     history = history()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(rate_per_s__gt=0, slots__gt=0), name="channel_may_always_be_asked"
+            )  # QRY-6: what stops sending never stops asking
+        ]
 
     def __str__(self) -> str:
         return self.code

@@ -42,6 +42,7 @@ class Attention(models.Model):
         UNKNOWN_TOO_LONG = "UNKNOWN_TOO_LONG", "result unknown for too long"
         AMOUNT_STOPPED = "AMOUNT_STOPPED", "stopped before sending: amount above the payable"
         SUSPECTED_REFUSAL = "SUSPECTED_REFUSAL", "refused, probably our request"
+        STRUCTURAL_REFUSAL = "STRUCTURAL_REFUSAL", "refused until something changes"
         UNMAPPED_CODE = "UNMAPPED_CODE", "a code nobody has classified"
         NOTIFICATION_MISMATCH = "NOTIFICATION_MISMATCH", "a signed notification contradicts our record"
         NOTIFICATION_UNKNOWN = "NOTIFICATION_UNKNOWN", "a notification for a payment we do not know"

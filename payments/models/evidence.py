@@ -54,6 +54,7 @@ class InboundNotification(models.Model):
     content_digest = models.CharField(max_length=64)
     channel_event_id = models.CharField(max_length=64, default="")
     reference = models.CharField(max_length=64, help_text="Our reference as the notification names it.")
+    operation = models.CharField(max_length=24, default="pay")
     payment = models.ForeignKey("payments.Payment", models.PROTECT, null=True, related_name="notifications")
     outcome = models.CharField(max_length=16)
     code = models.CharField(max_length=64, default="")
@@ -81,6 +82,7 @@ class InboundNotification(models.Model):
             models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="notification_due"),
             models.Index(fields=["reference"], name="notification_by_reference"),
             models.Index(fields=["channel_txn_id"], name="notification_by_txn"),
+            models.Index(fields=["channel_event_id"], name="notification_by_event"),
         ]
 
 

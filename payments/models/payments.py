@@ -111,6 +111,11 @@ class Payment(Stateful):
     txn_scope = models.CharField(max_length=10, default="", db_default="", blank=True)
     failure_code = models.CharField(max_length=64, default="", db_default="", blank=True)
     failure_text = models.CharField(max_length=500, default="", db_default="", blank=True)
+    known_to_channel = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="The channel has shown that it has it: not found proves nothing more.",
+    )
     accounting = models.CharField(
         max_length=8, choices=Accounting, default=Accounting.NOTHING, db_default=Accounting.NOTHING
     )
@@ -179,6 +184,7 @@ class Payment(Stateful):
                 name="bank_transaction_once_per_channel",
             ),
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="payment_amount_positive"),
+            models.CheckConstraint(condition=~Q(bank_transaction_id=""), name="bank_transaction_id_says_something"),
             models.CheckConstraint(
                 condition=Q(captured_minor__isnull=True) | Q(captured_minor__gte=0),
                 name="payment_captured_not_negative",
@@ -204,6 +210,13 @@ class Payment(Stateful):
                 fields=["submitted_at"],
                 condition=Q(state__in=["SUBMITTED", "PENDING", "CANCEL_PENDING"]),
                 name="payment_unknown_age",
+            ),
+            models.Index(
+                fields=["id"],
+                condition=Q(
+                    next_query_at__isnull=True, state__in=["SUBMITTED", "PENDING", "CANCEL_PENDING", "REVIEW_REQUIRED"]
+                ),
+                name="payment_without_question",
             ),
         ]
 
@@ -317,6 +330,11 @@ class Payment(Stateful):
         self._enter(cause, at)
         self.sent = True
 
+    def learn_in_review(self, *, cause: str) -> None:
+        """While a person decides, the channel says something weightier: the cause is that from now on."""
+        self.cause = cause
+        self.revision += 1
+
     def _enter(self, cause: str, at: datetime) -> None:
         self.cause = cause
         self.state_since = at
@@ -335,7 +353,7 @@ class Receipt(models.Model):
 
     id = models.CharField(max_length=26, primary_key=True, default=new_id)
     payment = models.ForeignKey(Payment, models.PROTECT, related_name="receipts")
-    channel = models.ForeignKey("payments.Channel", models.PROTECT, related_name="+")
+    channel = models.ForeignKey("payments.Channel", models.PROTECT, related_name="+", db_index=False)
     channel_txn_id = models.CharField(max_length=64)
     amount_minor = models.BigIntegerField()
     currency = models.CharField(max_length=3)

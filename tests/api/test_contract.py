@@ -23,7 +23,7 @@ def _sent(payment_id):
 
 
 def _told(payment_id, outcome, **changes):
-    changes = {"source": Source.NOTIFICATION, "at": now()} | changes
+    changes = {"source": Source.QUERY, "at": now()} | changes
     confirmation.confirm_payment(payment_id=payment_id, evidence=factories.evidence(outcome, **changes))
 
 

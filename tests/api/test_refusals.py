@@ -22,7 +22,7 @@ def told(payment_id, outcome, *, at=None, **changes):
     if payment.state == Payment.State.QUEUED:
         payment.submit(at=at, ask_at=at, query_deadline=at)
         payment.save()
-    evidence = factories.evidence(outcome, source=Source.NOTIFICATION, at=at, **changes)
+    evidence = factories.evidence(outcome, source=Source.QUERY, at=at, **changes)
     confirmation.confirm_payment(payment_id=payment_id, evidence=evidence)
 
 
@@ -120,7 +120,7 @@ def test_another_amount_customer_or_a_named_order_is_no_second_payment(caller, c
 def test_within_ten_minutes_of_a_success_a_payment_like_it_is_refused(caller, minutes, status):
     """PAY-17."""
     paid = content_of(caller.pay(idempotencyKey="k1"))["paymentId"]
-    told(paid, Outcome.SUCCEEDED, completed_at=now() - timedelta(minutes=minutes))
+    told(paid, Outcome.SUCCEEDED, at=now() - timedelta(minutes=minutes))
 
     assert caller.pay(idempotencyKey="k2").status_code == status
 

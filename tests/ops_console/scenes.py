@@ -26,7 +26,7 @@ class FakeBank:
     def __init__(self) -> None:
         self.replies: list[ChannelReply | Callable[[], ChannelReply]] = []
         self.asked: list[ChannelRequest] = []
-        settings = {"base_url": "http://127.0.0.1:9", "merchant_id": "M", "key_id": "k", "secret_env": "BANK_KEY"}
+        settings = {"base_url": "http://127.0.0.1:9", "merchant_id": "M", "key_id": "demo-1", "secret_env": "BANK_KEY"}
         self._real = BankChannel(settings=settings, connect_s=1, read_s=1, slots=1)
 
     def call(self, request: ChannelRequest, *, at: datetime) -> ChannelReply:

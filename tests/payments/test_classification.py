@@ -48,4 +48,4 @@ def test_a_rule_may_look_at_a_field_of_the_reply():
 
 
 def test_every_rule_of_the_shipped_table_is_loaded():
-    assert ErrorCodeRule.objects.count() == 727
+    assert ErrorCodeRule.objects.count() == 728

@@ -126,7 +126,7 @@ def test_what_provably_never_left_is_queued_again(payment):
 
 @pytest.mark.parametrize(
     ("classification", "cause", "attention"),
-    [("STRUCTURAL", Cause.REFUSED, set()), ("SUSPECTED", Cause.SUSPECTED, {"SUSPECTED_REFUSAL"})],
+    [("STRUCTURAL", Cause.REFUSED, {"STRUCTURAL_REFUSAL"}), ("SUSPECTED", Cause.SUSPECTED, {"SUSPECTED_REFUSAL"})],
 )
 def test_a_refusal_without_effect_fails_by_its_class(payment, classification, cause, attention):
     """PAY-3"""

@@ -3,6 +3,9 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+from django.utils.timezone import now
+
 from payments import drains
 from payments.drains import Drain, drain_all
 from payments.models import Channel
@@ -35,6 +38,12 @@ class Desk:
 
     def drain(self, channel):
         return Drain(work="test", channel=channel, claim=self.claim, handle=self.handle)
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch):
+    """The work here is imaginary, so no database tells the time."""
+    monkeypatch.setattr(drains, "database_now", now)
 
 
 def a_channel(code, slots=3):

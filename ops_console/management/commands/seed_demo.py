@@ -80,8 +80,8 @@ class Command(BaseCommand):
                 "notify_url": f"{base_url}/notifications/bank",
             },
             "read_timeout_s": 5,
-            "query_backoff_s": [2, 3, 5, 10, 20, 60],
-            "not_found_window_s": 60,
+            "query_backoff_s": [2, 3, 5, 10, 10, 10, 15, 30],
+            "not_found_window_s": 30,
             "alert_age_s": 120,
         }
         channel, made = Channel.objects.get_or_create(code="bank", defaults=values)

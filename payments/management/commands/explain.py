@@ -31,7 +31,7 @@ class Command(BaseCommand):
         glyph, en, zh = TAG_WORDS[tag_for(payment)]
         at = now()
         judged = verdict.safe_to_pay_again(payment=payment, at=at)
-        words = words_for(payment)
+        words = words_for(payment, answer=judged.answer)
         line = self.stdout.write
         line(f"Payment {payment.pk} · order {payment.order.order_no} · {payment.amount}")
         line(
