@@ -231,7 +231,7 @@ def _to_review(
     save_traced(payment, _trace(evidence, "review_required"), fields=STATE_FIELDS)
     outbox.record(type_="payment.review_required", payment=payment, at=evidence.at)
     nudge_on_commit("dispatch_events")
-    _raise(payment, kind, priority, {**facts, "cause": cause}, f"review:{payment.pk}", evidence.at)
+    _raise(payment, kind, priority, {**facts, "cause": cause}, f"review:{payment.pk}:{kind}", evidence.at)
     return Confirmation(payment, moved=True)
 
 

@@ -91,7 +91,7 @@ def test_an_open_payment_without_any_plan_is_found_and_raised(client_at_bank):
     """Promise 3"""
     payment = sent(client_at_bank, "tok_processing")
     assert enquiry.check_open_things(at=now()) == 0
-    Payment.objects.filter(pk=payment.pk).update(next_query_at=None, submit_due_at=None, send_before=None)
+    Payment.objects.filter(pk=payment.pk).update(next_query_at=None)
 
     assert enquiry.check_open_things(at=now()) == 1
     assert payment.attentions.get().kind == "STRANDED"

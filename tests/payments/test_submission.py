@@ -7,6 +7,7 @@ from django.utils.timezone import now
 
 from payments import enquiry, submission
 from payments.models import ChannelExchange, Payment
+from payments.money import Money
 from tests.factories import a_payment
 
 pytestmark = pytest.mark.django_db
@@ -171,6 +172,29 @@ def test_a_reply_for_another_reference_proves_nothing_and_alarms(client_at_bank,
 
     assert payment.state == State.PENDING
     assert payment.attentions.get().kind == "REPLY_MISMATCH"
+
+
+def test_not_found_about_another_reference_proves_nothing(client_at_bank, bank):
+    """QRY-2, K09"""
+    payment = paid_with(client_at_bank, "tok_lost")
+    bank.faults({"match": {"operation": "query"}, "effects": {"other_reference": True}})
+
+    enquiry.ask(payment_id=payment.pk, at=now() + timedelta(hours=1))
+
+    payment.refresh_from_db()
+    assert payment.state == State.PENDING
+
+
+@pytest.mark.parametrize(
+    ("currency", "minor"), [("JPY", 80), ("KRW", 1000), ("KWD", 1234), ("IDR", 10_000_00), ("CNY", 1)]
+)
+def test_the_bank_is_asked_for_the_true_amount_in_every_currency(client_at_bank, bank, currency, minor):
+    """K13 O31"""
+    payment = paid_with(client_at_bank, "tok_success", amount=Money(minor, currency))
+
+    (entry,) = booked(bank, payment)
+    assert payment.captured == Money(minor, currency)
+    assert entry["amount"] == {"value": str(Money(minor, currency).major), "currency": currency}
 
 
 def test_claims_lease_and_respect_the_channel_s_rate(client_at_bank):
