@@ -94,8 +94,7 @@ TEMPLATES = [
 DATABASES = {"default": env.db_url("DATABASE_URL", default=embedded.database_url())}
 DATABASES["default"] |= {
     "ENGINE": "config.database",
-    "CONN_MAX_AGE": env.int("DATABASE_CONN_MAX_AGE", default=60),
-    "CONN_HEALTH_CHECKS": True,
+    "CONN_MAX_AGE": 0,  # given back after each request and task; the backend keeps it for the next one
     "OPTIONS": {
         # A prepared statement is planned once: what is prepared finds its rows by unique keys, whatever its parameters.
         "options": "-c statement_timeout=10000 -c lock_timeout=2000 -c idle_in_transaction_session_timeout=30000"
@@ -106,6 +105,8 @@ DATABASES["default"] |= {
         **DATABASES["default"].get("OPTIONS", {}),  # such as ?sslmode=verify-full of DATABASE_URL
     },
 }
+# Idle connections a process keeps.
+DATABASE_KEEP_IDLE = env.int("DATABASE_KEEP_IDLE", default=24)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 _redis = embedded.redis_urls()

@@ -22,6 +22,7 @@ def _start() -> None:
     """Start what the environment does not name. Workers of a parallel run inherit the addresses."""
     global _place
     os.environ["COUNTINGHOUSE_ENV"] = "test"
+    os.environ["DATABASE_KEEP_IDLE"] = "0"  # a test database is dropped only when nobody holds on to it
     if "DATABASE_URL" in os.environ and "REDIS_URL" in os.environ:
         return
     _place = Path(tempfile.mkdtemp(prefix="ch-test-", dir="/tmp"))

@@ -92,6 +92,7 @@ class Stack:
         self.environment = os.environ | {
             "DATABASE_URL": f"{address}/{database['NAME']}",
             "COUNTINGHOUSE_ENV": "test",
+            "DATABASE_KEEP_IDLE": "24",
             "COUNTINGHOUSE_BASE_URL": self.base_url,
             "COUNTINGHOUSE_VAR": str(self.directory),
             "LOG_LEVEL": "WARNING",
