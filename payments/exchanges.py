@@ -7,7 +7,8 @@ from .channels import ChannelReply, ChannelRequest
 from .classification import classify
 from .evidence import Evidence, Outcome, Source
 from .masking import masked_token, plain, storable
-from .models import ChannelExchange, ChannelHealth, Payment
+from .models import Attention, ChannelExchange, ChannelHealth, Payment
+from .signals import attention_needed
 
 MAX_BODY = 20000
 
@@ -46,6 +47,7 @@ def record_reply(*, request: ChannelExchange, payment: Payment, reply: ChannelRe
             code=reply.code,
             message=reply.message,
             http_status=reply.http_status if not reply.code else None,
+            fields=reply.fields,
         )
     stored = ChannelExchange.objects.create(
         kind=ChannelExchange.Kind.REPLY,
@@ -65,6 +67,8 @@ def record_reply(*, request: ChannelExchange, payment: Payment, reply: ChannelRe
         channel_txn_id=plain(reply.channel_txn_id, 64),
         latency_ms=reply.latency_ms,
     )
+    if reply.code == "OTHER_REFERENCE":
+        _raise_crossed(payment=payment, reply=stored, at=at)
     return Evidence(
         source=Source.QUERY if request.operation == "query" else Source.REPLY,
         outcome=reply.outcome,
@@ -79,6 +83,20 @@ def record_reply(*, request: ChannelExchange, payment: Payment, reply: ChannelRe
         classification=stored.classification,
         mapped=verdict is None or verdict.mapped,
         asked_at=request.at,
+    )
+
+
+def _raise_crossed(*, payment: Payment, reply: ChannelExchange, at: datetime) -> None:
+    """A reply that names another reference proves nothing and means that something is crossed: people must know."""
+    attention_needed.send(
+        sender=ChannelExchange,
+        kind=Attention.Kind.REPLY_MISMATCH,
+        subject=f"payment:{payment.pk}",
+        payment=payment,
+        priority=Attention.Priority.P1,
+        facts={"reply": f"exchange:{reply.pk}"},
+        cause_key=f"reply-mismatch:{payment.pk}",
+        at=at,
     )
 
 

@@ -52,8 +52,6 @@ def submit_payment(*, payment_id: str, at: datetime) -> Payment:
     reply = _call(payment, request)
     at = now()
     done = record_submission(exchange=exchange, payment=payment, reply=reply, at=at)
-    if reply.code == "OTHER_REFERENCE":
-        _reply_for_another(payment=payment, exchange=exchange, at=at)
     note_health(channel_id=payment.channel_id, reply=reply, at=at)
     return done.payment
 
@@ -195,18 +193,3 @@ def find_unsent(*, at: datetime, limit: int = 200) -> list[str]:
     """Ids of payments whose send limit has passed."""
     overdue = Payment.objects.filter(state__in=Payment.UNSENT, send_before__lte=at).order_by("send_before", "pk")
     return list(overdue.values_list("pk", flat=True)[:limit])
-
-
-def _reply_for_another(*, payment: Payment, exchange: ChannelExchange, at: datetime) -> None:
-    """A reply that names another reference proves nothing and means that something is crossed: people must know."""
-    with transaction.atomic():
-        attention_needed.send(
-            sender=Payment,
-            kind=Attention.Kind.REPLY_MISMATCH,
-            subject=f"payment:{payment.pk}",
-            payment=payment,
-            priority=Attention.Priority.P1,
-            facts={"request": f"exchange:{exchange.pk}"},
-            cause_key=f"reply-mismatch:{payment.pk}",
-            at=at,
-        )

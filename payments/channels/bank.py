@@ -5,8 +5,9 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -102,7 +103,7 @@ class BankChannel:
     # Replies
 
     def _judged(self, request: ChannelRequest, reply: HttpReply, at: datetime) -> ChannelReply:
-        def answer(outcome: Outcome, **known: Any) -> ChannelReply:
+        def reported(outcome: Outcome, **known: Any) -> ChannelReply:
             return ChannelReply(
                 outcome=outcome,
                 http_status=reply.status,
@@ -112,6 +113,7 @@ class BankChannel:
                 **known,
             )
 
+        answer: Callable[..., ChannelReply] = reported
         if reply.status is None:
             return answer(Outcome.UNKNOWN if reply.left else Outcome.NOT_SENT, code=reply.failure)
         if reply.status >= 500:
@@ -124,6 +126,7 @@ class BankChannel:
             return answer(Outcome.UNKNOWN, code="UNREADABLE_REPLY", message=str(error))
         if not isinstance(content, dict):
             return answer(Outcome.UNKNOWN, code="UNREADABLE_REPLY", message="The reply is no object.")
+        answer = partial(answer, fields={name: value for name, value in content.items() if isinstance(value, str)})
         code, text = _text(content, "code"), _text(content, "text")
         foreign = content.get("merchantReference") not in (None, request.reference)
         if request.operation == "query" and foreign:

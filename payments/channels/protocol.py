@@ -1,7 +1,7 @@
 """What every channel adapter can do and how it answers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -31,6 +31,7 @@ class ChannelReply:
     :ivar code: most specific code of the reply, or READ_TIMEOUT, CONNECT_FAILED, UNREADABLE_REPLY, HTTP_<status>
     :ivar raw: the body as received, cut to a bounded length, unmasked; it is masked where it is stored
     :ivar left: whether bytes may have reached the channel
+    :ivar fields: the reply's own texts by name, which the mapping table may look at
     """
 
     outcome: Outcome
@@ -43,6 +44,7 @@ class ChannelReply:
     raw: str = ""
     latency_ms: int = 0
     left: bool = True
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-PATH = ("submission.py", "confirmation.py", "exchanges.py", "outbox.py", "history.py", "attentions.py")
+PATH = (
+    "submission.py",
+    "channels/bank.py",
+    "channels/http.py",
+    "exchanges.py",
+    "confirmation.py",
+    "ledger.py",
+    "outbox.py",
+    "history.py",
+    "attentions.py",
+)
 ROOM = str(Path(__file__).resolve().parents[2] / "payments")
 
 

@@ -107,4 +107,5 @@ def test_a_crash_at_any_line_of_the_submission_path_leaves_the_truth_to_be_found
         if fate == "done":
             break
         crashes += 1
-    assert crashes > 60, "the path has become suspiciously short"
+    print(f"{token}: killed before each of {crashes} lines")
+    assert crashes > 150, "the path has become suspiciously short"

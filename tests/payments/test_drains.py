@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 from django.utils.timezone import now
@@ -85,6 +86,22 @@ def test_a_slow_channel_delays_no_other():
         assert desk.busy == 3
         desk.gates["slow"].set()
         assert run.result(10) == 55
+
+
+def test_sending_and_asking_are_timed_by_the_database_s_clock_not_the_host_s(monkeypatch):
+    """RUN-1: two hosts send and ask; were their clocks apart, a payment just sent would count as absent (QRY-2)."""
+    of_the_database = datetime(2026, 9, 1, 2, 30, tzinfo=UTC)
+    monkeypatch.setattr(drains, "database_now", lambda: of_the_database)
+    desk, seen = Desk(quick=1), []
+
+    def claim(*, channel, limit, at):
+        seen.append(at)
+        return desk.claim(channel=channel, limit=limit, at=at)
+
+    Drain(work="test", channel=a_channel("quick"), claim=claim, handle=lambda *, payment_id, at: seen.append(at)).run()
+
+    assert len(seen) > 1
+    assert set(seen) == {of_the_database}
 
 
 def test_one_failure_is_only_its_own():

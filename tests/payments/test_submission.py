@@ -183,6 +183,7 @@ def test_not_found_about_another_reference_proves_nothing(client_at_bank, bank):
 
     payment.refresh_from_db()
     assert payment.state == State.PENDING
+    assert payment.attentions.get().kind == "REPLY_MISMATCH"
 
 
 @pytest.mark.parametrize(
